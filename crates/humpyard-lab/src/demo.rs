@@ -121,7 +121,7 @@ pub fn demo(
     Ok(Demo { capacity_pps, offered_pps, comparison, calls, learnt, is_shown })
 }
 
-/// Sets the traffic: calls and downloads, so many packets in all. Returns packets per second.
+/// Sets the traffic of a run: calls and downloads. Returns the packets of both per second.
 fn offer(config: &mut RunConfig, capacity_pps: f64, packets: Option<u64>) -> f64 {
     let [calls, downloads] = [CALLS, DOWNLOADS].map(|part| (part * capacity_pps).max(1.0).round());
     let offered = calls + downloads;

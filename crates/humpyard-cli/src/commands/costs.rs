@@ -45,8 +45,11 @@ pub(crate) fn measured_on_traffic(config: &mut RunConfig, quiet: bool) -> Result
     let mut show = |packets, part| progress.update(packets, part);
     lab::calibrate::measure_on_traffic(config, &mut Control::new(&stop, &mut show))?;
     drop(progress);
-    let lines = Costs { machine: None, ..config.costs.clone() }.text();
-    Ok(format!("# Measured on the input: for the same result again, keep these lines for --costs FILE.\n{lines}"))
+    let machine = config.assumed.as_ref().map(|host| host.machine.clone());
+    let lines = Costs { machine, ..config.costs.clone() }.text();
+    Ok(format!(
+        "# Measured on the input: for the same simulation again, keep these lines for --costs FILE --host FILE.\n{lines}"
+    ))
 }
 
 /// Measures the host of this machine, if a run assumes it and it was not saved.

@@ -8,6 +8,8 @@
 //! A shared machine is faster at one moment than at the next. So all runs take turns, several times,
 //! and the medians count.
 
+use core::time::Duration;
+
 use humpyard_sim::HostCosts;
 
 use super::fit::{median, sorted};
@@ -84,6 +86,8 @@ impl MeasuredRun {
                 dispatchers: Some(1),
                 output: "null:".to_owned(),
                 rounds: u64::MAX,
+                // The user's may be longer than a run, and would leave no delays.
+                warm_up: Duration::ZERO,
                 journal: None,
                 timeline: None,
                 ..config.clone()

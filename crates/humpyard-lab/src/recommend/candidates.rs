@@ -71,7 +71,7 @@ pub(super) fn grid() -> Vec<String> {
     all
 }
 
-/// Returns the place of a policy among those that are tried, the simplest first. Others come after all of them.
+/// Returns the place of a policy among the candidates, the simplest of which is first. Other policies come last.
 pub(super) fn simplicity(policy: &PolicySpec) -> usize {
     let is_it = |text: &String| text.parse::<PolicySpec>().is_ok_and(|known| known == *policy);
     let grid = grid();
