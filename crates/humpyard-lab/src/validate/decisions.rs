@@ -10,7 +10,7 @@ use humpyard_core::packet::Packet;
 use humpyard_core::unit::Time;
 use serde::Serialize;
 
-use crate::figures::percent;
+use crate::figures::{counted, percent};
 
 /// The decisions of a live run and of a simulation of the same packets.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -140,9 +140,14 @@ fn compare(live: &[PacketDecision], simulated: &[PacketDecision]) -> DecisionsCo
 fn difference(live: &PacketDecision, simulated: &PacketDecision) -> String {
     let waiting = match (live.waiting, simulated.waiting) {
         (live, simulated) if live == simulated => {
-            format!("{live} packets waited in both, so the times of the threads made the difference")
+            format!(
+                "{} waited in both, so the times of the threads made the difference",
+                counted(live as u64, "packet")
+            )
         }
-        (live, simulated) => format!("{live} packets waited live when it came, and {simulated} simulated"),
+        (live, simulated) => {
+            format!("{} waited live when it came, and {simulated} simulated", counted(live as u64, "packet"))
+        }
     };
     format!("live {}, simulated {}; {waiting}", described(live), described(simulated))
 }
