@@ -101,6 +101,10 @@ fn judge(bound: &Bound, value: f64, known: Option<f64>) -> Certainty {
             not_sure: Some(format!("{said}, and predictions of live runs are no nearer than that")),
             close: None,
         },
+        Some(f64::INFINITY) => Certainty {
+            not_sure: Some(format!("in some live runs of plain hashing {figure} has no end, for packets were dropped")),
+            close: None,
+        },
         Some(known) if known > RELIED_ON * aim => Certainty {
             not_sure: Some(format!(
                 "{said}, and so far off are live runs of plain hashing, from each other or from the simulation"
@@ -168,5 +172,7 @@ mod tests {
         assert!(not_sure.unwrap().contains("within 80.0 % of its bound, and so far off are live runs"));
         assert_eq!(close, None);
         assert_eq!(judged("p99<100us", 50e3, Some(0.8)), (None, None), "the bound is farther");
+        let said = "in some live runs of plain hashing p99 has no end, for packets were dropped";
+        assert_eq!(judged("p99<100us", 1e3, Some(f64::INFINITY)).0.unwrap(), said);
     }
 }
