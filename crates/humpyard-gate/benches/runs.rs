@@ -53,15 +53,15 @@ const RUNS: [Run; 6] = [
     Run {
         name: "run",
         command: "run --input CAPTURE --loop ROUNDS --rate line --policy hrw --services pass --workers 0 --json",
-        few_max: 108_100_000,
-        many_max: 168_500_000,
+        few_max: 110_300_000,
+        many_max: 170_700_000,
         packet_max: 1_500,
     },
     // With the default service, which forwards as a router does.
     Run {
         name: "run_forward",
         command: "run --input CAPTURE --loop ROUNDS --rate line --policy hrw --workers 0 --json",
-        few_max: 117_300_000,
+        few_max: 119_000_000,
         many_max: 196_100_000,
         packet_max: 1_960,
     },
@@ -70,8 +70,8 @@ const RUNS: [Run; 6] = [
         name: "run_generated",
         command: "run --input gen:poisson:flows=64,pps=14700000,packets=N --rate line --policy hrw --services pass \
                   --workers 0 --json",
-        few_max: 70_900_000,
-        many_max: 141_100_000,
+        few_max: 73_300_000,
+        many_max: 143_300_000,
         packet_max: 1_757,
     },
 ];
