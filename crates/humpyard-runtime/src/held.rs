@@ -1,7 +1,7 @@
 //! The frames of the packets held, each in the slot that its packet has in the scheduler.
 
 use humpyard_core::frame::Frame;
-use humpyard_core::id::{IdVec, Slot};
+use humpyard_core::id::{Id, IdVec, Slot};
 
 /// The frames of the packets held, by slot.
 ///
@@ -16,4 +16,25 @@ pub(crate) struct HeldFrame {
     pub(crate) number: u64,
     /// The frame; empty while a worker on another thread has it.
     pub(crate) frame: Frame,
+}
+
+/// Room for a frame of Ethernet, with what services add to it, in bytes.
+const FRAME_BYTES: usize = 2_048;
+/// Most memory that is made ready for frames, in bytes.
+const READY_BYTES: usize = 64 << 20;
+
+/// Returns the slots of this many packets, with buffers whose memory is there already.
+///
+/// The kernel finds memory when it is first written to, which takes longer than forwarding a packet does. Without this,
+/// the first packets of a run would wait for that, and at a high rate those behind them would find the buffer full.
+pub(crate) fn ready_frames(packets: usize) -> HeldFrames {
+    HeldFrames::from_fn(packets, |slot| {
+        let mut held = HeldFrame::default();
+        if slot.index() < READY_BYTES / FRAME_BYTES {
+            // Not 0: the allocator gives zeros without writing them.
+            held.frame.data.resize(FRAME_BYTES, u8::MAX);
+            held.frame.data.clear();
+        }
+        held
+    })
 }

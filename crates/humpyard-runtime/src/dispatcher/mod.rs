@@ -31,7 +31,7 @@ use crate::clock::{Clock, Now, Stopwatch};
 use crate::counters::Counters;
 use crate::crew::Crew;
 use crate::hardware::ThreadCounters;
-use crate::held::{HeldFrame, HeldFrames};
+use crate::held::{HeldFrames, ready_frames};
 use crate::live::Live;
 use crate::load::Idle;
 use crate::loss;
@@ -109,14 +109,15 @@ pub(crate) fn run_from<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
     let replacements = Replacements::new(live.replacements.take().filter(|_| is_real));
     let now = if is_real { Now::Real(stopwatch) } else { Now::Virtual(Time::ZERO) };
     let seated = seats[0].take();
+    // One more, for a packet that is pushed out by another that has its slot already.
+    let held = ready_frames(live.packets + 1);
     crew.wait_until_ready();
     let counting = (is_real && live.hardware).then(|| ThreadCounters::start(seats[0].thread));
     let begin = begin.map_or_else(|| now.read(), |begin| begin());
     let started = Instant::now();
     let mut dispatcher = Dispatcher {
         given: IdSet::new(live.workers.max(1)),
-        // One more, for a packet that is pushed out by another that has its slot already.
-        held: HeldFrames::from_fn(live.packets + 1, |_| HeldFrame::default()),
+        held,
         burst: Burst::new(),
         results: Vec::new(),
         waiting_out: Vec::new(),
