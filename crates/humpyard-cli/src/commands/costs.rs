@@ -36,20 +36,22 @@ pub(crate) fn measured_for(config: &mut RunConfig, quiet: bool) -> Result<Option
     Ok(lines)
 }
 
-/// Measures what the services of a run take on its own packets, and the host that it assumes. Returns the lines of
-/// costs, as a file that `--costs` takes.
-pub(crate) fn measured_on_traffic(config: &mut RunConfig, quiet: bool) -> Result<String, Failure> {
+/// Measures what the services of a run take on its own packets, and the host that it assumes.
+pub(crate) fn measure_on_traffic(config: &mut RunConfig, quiet: bool) -> Result<(), Failure> {
     measure_host(config, quiet)?;
     let stop = stop::on_signal_but_hangup()?;
     let progress = Progress::new("costs", quiet);
     let mut show = |packets, part| progress.update(packets, part);
-    lab::calibrate::measure_on_traffic(config, &mut Control::new(&stop, &mut show))?;
-    drop(progress);
+    Ok(lab::calibrate::measure_on_traffic(config, &mut Control::new(&stop, &mut show))?)
+}
+
+/// Returns the costs of a run and its host, as a file that `--costs` and `--host` take.
+pub(crate) fn lines_measured_on_traffic(config: &RunConfig) -> String {
     let machine = config.assumed.as_ref().map(|host| host.machine.clone());
     let lines = Costs { machine, ..config.costs.clone() }.text();
-    Ok(format!(
+    format!(
         "# Measured on the input: for the same simulation again, keep these lines for --costs FILE --host FILE.\n{lines}"
-    ))
+    )
 }
 
 /// Measures the host of this machine, if a run assumes it and it was not saved.

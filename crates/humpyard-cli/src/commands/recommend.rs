@@ -8,7 +8,7 @@ use std::thread;
 
 use humpyard::lab::calibrate::INPUT;
 use humpyard::lab::recommend::{
-    Advice, RecommendOptions, Recommendation, recommend as search, verify, why_not_verified,
+    Advice, RecommendOptions, Recommendation, baseline, recommend as search, verify, why_not_verified,
 };
 use humpyard::lab::report::ReportFile;
 use humpyard::lab::{AUTO, AssumedHost, Control, Host, check, spelled};
@@ -16,7 +16,7 @@ use humpyard::policies::spec::PolicySpec;
 
 use crate::arguments::RecommendArguments;
 use crate::commands::configuration::configuration;
-use crate::commands::costs::{costs, measured_for, measured_on_traffic, works};
+use crate::commands::costs::{costs, lines_measured_on_traffic, measure_on_traffic, measured_for, works};
 use crate::commands::page::{Page, quoted};
 use crate::commands::recommendation::text;
 use crate::failure::Failure;
@@ -34,13 +34,8 @@ pub(crate) fn recommend(arguments: &RecommendArguments) -> Result<ExitCode, Fail
     {
         return Err(Failure::new(format!("--verify: {why}")));
     }
-    let config = &mut options.config;
-    let cost_lines = if arguments.options.one("costs").is_none() && config.assumed.is_some() && !config.reads_once() {
-        check(config)?;
-        Some(measured_on_traffic(config, common.quiet)?)
-    } else {
-        measured_for(config, common.quiet)?
-    };
+    let verifies = why_not.is_none() && !arguments.no_verify && !arguments.size;
+    let cost_lines = measured_costs(arguments, &mut options, verifies)?;
     let page = Page::create(arguments.report.as_deref())?;
     let plot = arguments.plot.as_deref().map(ReportFile::create).transpose()?;
     let stop = stop::on_signal()?;
@@ -50,7 +45,7 @@ pub(crate) fn recommend(arguments: &RecommendArguments) -> Result<ExitCode, Fail
         progress.count(done as u64, &format!("of {all} simulations"), Some(done as f64 / all as f64));
     })?;
     recommendation.cost_lines = cost_lines;
-    if why_not.is_none() && !arguments.no_verify && !arguments.size {
+    if verifies {
         let mut show = |packets, part| progress.update(packets, part);
         let mut control = Control::new(&stop, &mut show);
         let verified = verify(&options.config, &recommendation, &mut control, |what| progress.relabel(what))?;
@@ -71,6 +66,30 @@ pub(crate) fn recommend(arguments: &RecommendArguments) -> Result<ExitCode, Fail
     let kept = recommendation.verified.as_ref().is_none_or(|verified| verified.holds);
     let is_sound = recommendation.advice != Advice::NoPolicyHolds && kept && recommendation.damage.is_none();
     Ok(ExitCode::from(u8::from(!is_sound)))
+}
+
+/// Measures what was not given: services, threads and, if live runs are wanted, plain hashing on this traffic. Returns
+/// the lines of costs. `None`: they were given.
+fn measured_costs(
+    arguments: &RecommendArguments,
+    options: &mut RecommendOptions,
+    runs_live: bool,
+) -> Result<Option<String>, Failure> {
+    let quiet = arguments.common.quiet;
+    let config = &mut options.config;
+    if arguments.options.one("costs").is_some() || config.assumed.is_none() || config.reads_once() {
+        return measured_for(config, quiet);
+    }
+    check(config)?;
+    measure_on_traffic(config, quiet)?;
+    if runs_live {
+        let stop = stop::on_signal()?;
+        let progress = Progress::new("hashing", quiet);
+        let mut show = |packets, part| progress.update(packets, part);
+        let mut control = Control::new(&stop, &mut show);
+        options.baseline = Some(baseline(options, &mut control, |what| progress.relabel(what))?);
+    }
+    Ok(Some(lines_measured_on_traffic(&options.config)))
 }
 
 /// Packets of the input that are looked at, unless more or fewer are asked for.
@@ -103,6 +122,7 @@ fn options(arguments: &RecommendArguments) -> Result<RecommendOptions, Failure> 
         budget: arguments.budget,
         threads: threads.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN),
         size: arguments.size,
+        baseline: None,
     })
 }
 
@@ -248,7 +268,7 @@ mod tests {
         (config.cores, config.rate) = (8, rate);
         let goal = "late<0.1%@2ms".parse().expect("a goal");
         let (policies, threads) = (Vec::new(), NonZeroUsize::MIN);
-        RecommendOptions { config, goal, policies, packets: 1, budget: None, threads, size: false }
+        RecommendOptions { config, goal, policies, packets: 1, budget: None, threads, size: false, baseline: None }
     }
 
     fn words(text: &str) -> Vec<String> {

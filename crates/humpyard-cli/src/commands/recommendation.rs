@@ -17,6 +17,7 @@ pub(super) fn text(said: &Recommendation, details: bool) -> String {
     let mut lines = vec![format!("{}.", capital(&said.reason))];
     lines.extend(policy(said));
     lines.extend(said.not_sure.iter().map(|why| format!("Not sure that it is so live: {why}.")));
+    lines.extend(said.close.iter().map(|close| format!("Close: {close}, so a live run may be on the other side.")));
     lines.push(traffic(said));
     lines.extend(
         if details { None } else { said.sureness_in_short() }.map(|sureness| format!("{}.", capital(&sureness))),
@@ -88,6 +89,7 @@ fn tables(said: &Recommendation) -> Vec<String> {
     if let Some(needed) = &said.cores_needed {
         lines.push(format!("The fewest cores found to keep the goal: {}, with `{}`.", needed.cores, needed.policy));
     }
+    lines.extend(said.baseline.iter().map(|baseline| format!("{}.", capital(&baseline.says()))));
     lines.extend(said.host.iter().map(|host| format!("Simulated on the host `{host}` ({}).", host.source)));
     lines
 }

@@ -123,6 +123,17 @@ impl DescribedHost {
         if cores <= self.processors { self.processors } else { cores + 1 }
     }
 
+    /// Multiplies all times in which a thread works.
+    pub(crate) fn scale(&mut self, factor: f64) {
+        let awake = self.times.awake;
+        TIMES.iter().for_each(|(_, time)| *time(&mut self.times) *= factor);
+        for (_, points) in POINTS {
+            points(&mut self.times).iter_mut().for_each(|(_, ns)| *ns *= factor);
+        }
+        // How long a thread waits before it sleeps is no work.
+        self.times.awake = awake;
+    }
+
     /// Returns each time with its key, in ns.
     pub fn times(&self) -> impl Iterator<Item = (&'static str, f64)> {
         let mut times = self.times.clone();

@@ -5,6 +5,7 @@
 //! ([`search`](self)). The last few run on all of it under several seeds. Blocks that had no part in the search say how sure the choice
 //! is. The same input, options and seed give the same answer on every machine and any number of threads.
 
+mod baseline;
 mod candidates;
 mod certainty;
 mod curve;
@@ -46,6 +47,7 @@ use search::Ranked;
 use trials::Trials;
 use words::{reason, with_vacuous};
 
+pub use baseline::{Baseline, BaselineFigure, baseline};
 pub use candidates::Skipped;
 pub use curve::{CurvePoint, LoadCurve};
 pub use evidence::{Confidence, CoresNeeded, Variation};
@@ -79,6 +81,8 @@ pub struct RecommendOptions {
     pub threads: NonZeroUsize,
     /// Whether cores are counted for more traffic, too: see [`Sizing`].
     pub size: bool,
+    /// What live runs of plain hashing say of the simulator on this traffic. `None`: nothing was run live.
+    pub baseline: Option<Baseline>,
 }
 
 /// How a figure stands to its bound.
@@ -206,6 +210,13 @@ pub struct Recommendation {
     /// Why nobody can be sure beforehand that the policy to run keeps or breaks the goal live, as the simulation says.
     /// `None`: it is sure, as far as predictions have been validated, or the host is ideal.
     pub not_sure: Option<String>,
+    /// Which figure is so near to its bound that a live run may be on the other side of it, although predictions hold.
+    /// `None`: none is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub close: Option<String>,
+    /// Plain hashing, live and simulated, before the search. `None`: nothing was run live.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<Baseline>,
     /// The host that the simulator assumed. `None`: the ideal one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<AssumedHost>,
@@ -228,7 +239,7 @@ pub fn recommend(
     stop: &AtomicBool,
     progress: Progress<'_>,
 ) -> Result<Recommendation, LabError> {
-    let RecommendOptions { config, goal, policies, packets, budget, threads, size } = options;
+    let RecommendOptions { config, goal, policies, packets, budget, threads, size, baseline } = options;
     run::services(config)?;
     let config = &fixed(config, goal)?;
     let texts = if policies.is_empty() { grid() } else { policies.iter().map(ToString::to_string).collect() };
@@ -258,7 +269,9 @@ pub fn recommend(
     let vacuous = vacuous::vacuous(goal, config, lasted, &found.worst, candidates.len());
     let reason = reason(goal, advice, winner, hashing, candidates.len(), config.cores, outlook.cores_needed.as_ref());
     let host = config.assumed.as_ref();
-    let not_sure = certainty::doubt(goal, &chosen.figures, host, processors().len().max(1), config.cores);
+    let here = processors().len().max(1);
+    let promised = (&chosen.figures, &outlook.limits);
+    let certainty = certainty::certainty(goal, promised, host, baseline.as_ref(), here, config.cores);
     let finalist = |ranked: &Ranked<'_>| finalist(goal, ranked);
     Ok(Recommendation {
         goal: goal.clone(),
@@ -296,7 +309,9 @@ pub fn recommend(
             seeds: search::SEEDS,
             simulated_inputs: trials.inputs(),
         },
-        not_sure,
+        not_sure: certainty.not_sure,
+        close: certainty.close,
+        baseline: baseline.clone(),
         host: config.assumed.clone(),
         verified: None,
         command: None,

@@ -19,6 +19,7 @@ pub(super) fn page(said: &Recommendation, command: &str) -> Markup {
             h2 { "Advice" }
             p { (said.reason) "." }
             @if let Some(why) = &said.not_sure { p { "Not sure that it is so live: " (why) "." } }
+            @if let Some(close) = &said.close { p { "Close: " (close) ", so a live run may be on the other side." } }
             @for remark in &said.remarks { p { (remark) "." } }
             p { (capital(&said.breaks())) "." }
             @if let Some(elephant) = said.elephant() { p { (capital(&elephant)) "." } }
@@ -73,6 +74,7 @@ fn search(said: &Recommendation, command: &str) -> Markup {
                 " cores, costs " code { (cost_sources(&said.costs)) } ", seed " (said.seed) ". Made by " code { (command) } "."
             }
             p { "Offered: " (Offered::text(&[said.offered])) "." }
+            @if let Some(baseline) = &said.baseline { p { (capital(&baseline.says())) "." } }
             @if let Some(lines) = &said.cost_lines {
                 p { "Costs that were measured, as a file for " code { "--costs" } ":" }
                 pre { (lines) }

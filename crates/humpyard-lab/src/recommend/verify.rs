@@ -1,5 +1,7 @@
 //! The winner and plain hashing, live beside what the simulator promises.
 
+use core::time::Duration;
+
 use humpyard_core::unit::Time;
 use humpyard_runtime::processors;
 use humpyard_traffic::pace::Pace;
@@ -22,8 +24,14 @@ use crate::run::{run_live, simulate};
 
 /// Longest time in which packets come in a live run.
 const LONGEST: Time = Time::from_ns(10_000_000_000);
-/// Live runs of each policy. The run with the median score counts.
-const RUNS: usize = 3;
+/// Live runs of each policy, at least and at most. The run with the median score counts.
+const RUNS: (usize, usize) = (3, 9);
+/// Runs of each policy go on until they took this time together: one stop of the machine is much of a
+/// short run.
+const TOGETHER: Duration = Duration::from_secs(2);
+/// Threads, caches and memory are new to a run at its start. Packets of this time are not measured, but of a short run
+/// only those of a tenth.
+const WARM_UP: Duration = Duration::from_millis(50);
 
 /// One policy, promised and measured.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -93,10 +101,7 @@ pub fn verify(
     control: &mut Control<'_>,
     mut starting: impl FnMut(&str),
 ) -> Result<Verification, LabError> {
-    let config = fixed(config, &said.goal)?;
-    let config = fixed_in_time(RunConfig { packets: Some(said.packets), ..config }, control)?;
-    let packets = packets(&config, said.packets, control)?;
-    let config = RunConfig { packets: Some(packets), ..config };
+    let config = live_packets(fixed(config, &said.goal)?, said.packets, control)?;
     let scopes = Scopes::find(&said.goal, &config, usize::MAX)?;
     let mut names = vec![said.policy.as_str()];
     names.extend(said.hashing.as_ref().map(|hashing| hashing.policy.as_str()).filter(|&name| name != said.policy));
@@ -108,7 +113,21 @@ pub fn verify(
     }
     let first = &policies[0];
     let holds = 2 * first.held > first.runs;
+    let packets = config.packets.unwrap_or_default();
     Ok(Verification { packets, holds, finding: finding(&said.goal, first, holds), policies })
+}
+
+/// Returns the configuration with the packets of a live run, at the times that they have among those that
+/// were looked at.
+pub(super) fn live_packets(
+    config: RunConfig,
+    looked_at: u64,
+    control: &mut Control<'_>,
+) -> Result<RunConfig, LabError> {
+    let config = fixed_in_time(RunConfig { packets: Some(looked_at), ..config }, control)?;
+    let (packets, lasts) = packets(&config, looked_at, control)?;
+    let warm_up = if config.warm_up.is_zero() { WARM_UP.min(lasts / 10) } else { config.warm_up };
+    Ok(RunConfig { packets: Some(packets), warm_up, ..config })
 }
 
 /// Returns the configuration with its load as a multiplier: the load of fewer packets would be another.
@@ -122,22 +141,23 @@ fn fixed_in_time(config: RunConfig, control: &mut Control<'_>) -> Result<RunConf
     })
 }
 
-/// Returns the number of packets of a live run: of the packets that were looked at, those that come
-/// within the longest time.
-fn packets(config: &RunConfig, looked_at: u64, control: &mut Control<'_>) -> Result<u64, LabError> {
+/// Returns the number of packets of a live run, and for how long they come: of the packets that were looked at, those
+/// that come within the longest time.
+fn packets(config: &RunConfig, looked_at: u64, control: &mut Control<'_>) -> Result<(u64, Duration), LabError> {
     let mut pacer = pacer(config, config.cores, control)?.ok_or_else(setup::no_line_rate)?;
     let mut source = setup::source(&RunConfig { packets: Some(looked_at), ..config.clone() })?;
     let mut frame = humpyard_core::frame::Frame::default();
-    let mut packets = 0;
+    let (mut packets, mut lasts) = (0, Time::ZERO);
     let mut first = None;
     while packets < looked_at && source.next(&mut frame)? {
         let arrival = pacer.arrival(frame.time);
-        if arrival.since(*first.get_or_insert(arrival)) > LONGEST {
+        let since = arrival.since(*first.get_or_insert(arrival));
+        if since > LONGEST {
             break;
         }
-        packets += 1;
+        (packets, lasts) = (packets + 1, since);
     }
-    Ok(packets.max(1))
+    Ok((packets.max(1), Duration::from_nanos(lasts.as_ns())))
 }
 
 fn verify_policy(
@@ -148,22 +168,39 @@ fn verify_policy(
 ) -> Result<Verified, LabError> {
     let sim = RunConfig { host: Host::Sim, ..config.clone() };
     let promised = figures(scopes, control, |control| simulate(&sim, control))?;
-    let live = RunConfig { host: Host::Live, dispatchers: Some(1), ..config.clone() };
-    let run = |_| figures(scopes, control, |control| run_live(&live, control));
-    let mut runs = (0..RUNS).map(run).collect::<Result<Vec<_>, LabError>>()?;
+    let mut runs = live_runs(config, scopes, control)?;
     runs.sort_by(|one, other| goal.score(other).cmp(&goal.score(one)));
     Ok(Verified {
         policy: config.policy.to_string(),
         promised_holds: goal.holds(&promised),
         held: runs.iter().filter(|figures| goal.holds(figures)).count(),
-        measured: runs.swap_remove(RUNS / 2),
+        runs: runs.len(),
+        measured: runs.swap_remove(runs.len() / 2),
         promised,
-        runs: RUNS,
     })
 }
 
+/// Runs a policy live, several times. Returns the figures of each run.
+pub(super) fn live_runs(
+    config: &RunConfig,
+    scopes: &Scopes,
+    control: &mut Control<'_>,
+) -> Result<Vec<MeasuredFigures>, LabError> {
+    let live = RunConfig { host: Host::Live, dispatchers: Some(1), ..config.clone() };
+    let (least, most) = RUNS;
+    let (mut runs, mut took) = (Vec::new(), Duration::ZERO);
+    while runs.len() < least || (runs.len() < most && took < TOGETHER) {
+        runs.push(figures(scopes, control, |control| {
+            let run = run_live(&live, control)?;
+            took += Duration::from_nanos(run.summary.duration_ns);
+            Ok(run)
+        })?);
+    }
+    Ok(runs)
+}
+
 /// Runs a policy once, and returns its figures.
-fn figures<'c>(
+pub(super) fn figures<'c>(
     scopes: &Scopes,
     control: &mut Control<'c>,
     run: impl FnOnce(&mut Control<'c>) -> Result<RunResult, LabError>,
@@ -175,7 +212,7 @@ fn figures<'c>(
     let result = result?;
     if result.interrupted {
         return Err(LabError::option(
-            "interrupted before the recommendation was verified: @verify off leaves that out",
+            "interrupted before live runs had verified the recommendation: @no-verify leaves them out",
         ));
     }
     let counts = [scopes.counts(&result, listener.as_ref())];
@@ -238,9 +275,9 @@ mod tests {
         let paced = RunConfig { rate: Rate::PacketsPerSecond(5e3), ..load };
         assert_eq!(fixed_in_time(paced.clone(), &mut control).unwrap().rate, paced.rate);
         // Ten seconds of 5,000 a second are more than there are; ten of 100 are fewer.
-        assert_eq!(packets(&paced, 4_000, &mut control).unwrap(), 4_000);
+        assert_eq!(packets(&paced, 4_000, &mut control).unwrap().0, 4_000);
         let slow = RunConfig { rate: Rate::PacketsPerSecond(100.0), ..paced };
-        assert_eq!(packets(&slow, 4_000, &mut control).unwrap(), 1_001);
+        assert_eq!(packets(&slow, 4_000, &mut control).unwrap(), (1_001, Duration::from_secs(10)));
     }
 
     #[test]

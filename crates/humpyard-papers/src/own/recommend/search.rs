@@ -71,6 +71,7 @@ impl Experiment for Scenarios {
             budget: None,
             threads: NonZeroUsize::MIN,
             size: false,
+            baseline: None,
         })?;
         Ok(vec![row(scenario, held)])
     }
