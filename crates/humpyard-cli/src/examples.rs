@@ -214,4 +214,6 @@ pub(crate) const REPRODUCE_EXAMPLES: &str = "Examples:
 
 Each experiment writes data.csv, data.parquet, plots (SVG) and verdicts.json into a directory of its own below --out, where \
 index.html and REPRODUCTION.md show all experiments that were ever written there, each with its scale and seed. What was done when \
-a run is ended (Ctrl-C) is not done again by the same command. Files that are not of an earlier run are not written over. Exits with 1 if a claim fails; times, and figures that the papers do not say enough of, are measured, and cannot fail.";
+a run is ended (Ctrl-C) is not done again by the same command. Files that are not of an earlier run are not written \
+over. A claim of a paper holds, is contradicted, depends on the seed, or cannot be tested here; --full runs it with \
+10 seeds, or 3. Exits with 1 if an outcome is not the expected one, and names the claim. Notes cannot fail the run.";

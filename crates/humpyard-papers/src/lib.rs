@@ -22,8 +22,8 @@ use core::sync::atomic::AtomicBool;
 use humpyard_lab::LabError;
 
 pub use harness::{
-    About, Column, Experiment, Kind, Missing, Outcome, Plots, ReproduceOptions, Reproduced, Reproduction, Row, Scale,
-    Table, TableRow, Value, Verdict, short,
+    About, ClaimVerdict, Column, Experiment, Figure, Kind, Mark, Missing, Note, Outcome, Plots, ReproduceOptions,
+    Reproduced, Reproduction, Row, Scale, Table, TableRow, Value, Verdict, short,
 };
 
 /// Every experiment, paper by paper.

@@ -9,8 +9,8 @@ use humpyard_core::random::Seed;
 use humpyard_lab::LabError;
 
 use crate::harness::testing::options;
-use crate::harness::{Shown, index, summary};
-use crate::{About, Experiment, Reproduced, Reproduction, Scale, all, find, reproduce};
+use crate::harness::{Shown, claim as claim_of, claims, index, summary};
+use crate::{About, Experiment, Figure, Reproduced, Reproduction, Scale, all, find, reproduce};
 
 fn done(names: &str, scale: Scale, seed: u64, directory: &Path) -> Result<Reproduction, LabError> {
     let mut options = options(find(&[names.to_owned()]).unwrap(), directory, 1);
@@ -33,8 +33,14 @@ fn pages_show_all_that_was_done_in_the_directory() {
     let text = read("REPRODUCTION.md");
     let (second, third) = (text.find("| gr3-fig2: "), text.find("| gr3-fig3: "));
     assert!(second.is_some() && second < third, "{text}");
-    assert!(text.contains("| a part (quick) | 1 | 1 | 0 | 0 | `humpyard reproduce gr3-fig2 --quick` |"), "{text}");
-    assert!(text.contains("| all (full) | 7 | 2 | 0 | 0 | `humpyard reproduce gr3-fig3 --full --seed 7` |"), "{text}");
+    assert!(
+        text.contains("| a part (quick) | 1 | 1 | 0 | 0 | 0 | 0 | `humpyard reproduce gr3-fig2 --quick` |"),
+        "{text}"
+    );
+    assert!(
+        text.contains("| all (full) | 7 | 2 | 0 | 0 | 0 | 0 | `humpyard reproduce gr3-fig3 --full --seed 7` |"),
+        "{text}"
+    );
     assert!(read("index.html").contains("id=\"gr3-fig3\""));
     done("gr3-fig3", Scale::Quick, 2, directory.path()).unwrap();
     let text = read("REPRODUCTION.md");
@@ -82,6 +88,8 @@ fn what_experiments_have_in_common_is_told_once() {
             scale: Scale::Quick,
             seed: 1,
             version: String::new(),
+            claims: Vec::new(),
+            notes: Vec::new(),
             verdicts: Vec::new(),
             files: Vec::new(),
             measured_seconds: 0.0,
@@ -140,5 +148,26 @@ fn every_experiment_says_what_it_is() {
         assert!(ids.insert(id), "{id} twice");
         assert!([paper, figure, title, description].iter().all(|text| !text.is_empty()), "{id}");
         assert!(experiment.parts(Scale::Quick) > 0 && experiment.parts(Scale::Quick) <= experiment.parts(Scale::Full));
+    }
+}
+
+/// Papers whose claims have figures of merit.
+const MIGRATED: [&str; 2] = ["gr3", "content-based"];
+
+/// Each claim that can be tested has one figure of merit, of the experiment that it names.
+#[test]
+fn figures_of_merit_are_those_of_the_claims() {
+    let mut figures = BTreeSet::new();
+    for experiment in all() {
+        let id = experiment.about().id;
+        for Figure { claim, .. } in experiment.figures() {
+            assert!(figures.insert(*claim), "{claim} twice");
+            let claim = claim_of(claim);
+            assert!(claim.untestable.is_none() && claim.experiment == id, "{} of {id}", claim.id);
+        }
+    }
+    for claim in claims() {
+        let is_migrated = MIGRATED.contains(&claim.paper.as_str()) && claim.untestable.is_none();
+        assert_eq!(is_migrated, figures.contains(claim.id.as_str()), "{}", claim.id);
     }
 }

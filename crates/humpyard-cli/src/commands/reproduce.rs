@@ -4,7 +4,9 @@ use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::thread;
 
-use humpyard::papers::{Missing, Outcome, ReproduceOptions, Reproduced, Reproduction, Scale, find, reproduce as run};
+use humpyard::papers::{
+    Mark, Missing, Outcome, ReproduceOptions, Reproduced, Reproduction, Scale, find, reproduce as run,
+};
 use humpyard::random::Seed;
 
 use crate::arguments::ReproduceArguments;
@@ -55,22 +57,47 @@ pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<ExitCode, Fail
 }
 
 fn text(done: &[Reproduced], directory: &str) -> String {
-    let mut table = Sheet::of_text(&["experiment", "claim", "expected", "found", "verdict"]);
+    let mut table = Sheet::of_text(&["experiment", "claim", "expected", "found", "outcome"]);
     for run in done {
+        let experiment = run.experiment.as_str();
+        for claim in &run.claims {
+            let expected = claim.expected.map_or("not decided", Outcome::name);
+            table.add_row([experiment, &claim.claim, expected, &claim.found_text(), claim.outcome.name()]);
+        }
         for verdict in &run.verdicts {
             let word = match verdict.outcome {
-                Outcome::Pass => "pass",
-                Outcome::Fail => "FAIL",
-                Outcome::Measured => "measured",
+                Mark::Pass => "pass",
+                Mark::Fail => "FAIL",
+                Mark::Measured => "measured",
             };
-            table.add_row([run.experiment.as_str(), &verdict.claim, &verdict.expected, &verdict.measured, word]);
+            table.add_row([experiment, &verdict.claim, &verdict.expected, &verdict.measured, word]);
         }
     }
-    let failed = done.iter().flat_map(|run| &run.verdicts).filter(|verdict| verdict.pass == Some(false)).count();
-    let said = match failed {
-        0 => "Every claim that can fail holds.".to_owned(),
-        1 => "One claim fails.".to_owned(),
-        failed => format!("{failed} claims fail."),
-    };
-    format!("{table}\n{said} Data, plots and verdicts, for a browser: {directory}/index.html\n")
+    format!("{table}\n{} Data, plots and verdicts, for a browser: {directory}/index.html\n", said(done))
+}
+
+/// Names the claims whose outcomes are not the expected ones, and those of which no outcome is expected.
+fn said(done: &[Reproduced]) -> String {
+    let claims = || done.iter().flat_map(|run| &run.claims);
+    let mut said = Vec::new();
+    for claim in claims().filter(|claim| claim.differs()) {
+        let expected = claim.expected.map_or("not decided", Outcome::name);
+        said.push(format!("{}: {}, but expected: {expected}.", claim.claim, claim.outcome));
+    }
+    if claims().count() > 0 && said.is_empty() {
+        said.push("Every outcome that is expected is found.".to_owned());
+    }
+    let undecided: Vec<&str> =
+        claims().filter(|claim| claim.expected.is_none()).map(|claim| claim.claim.as_str()).collect();
+    if !undecided.is_empty() {
+        said.push(format!("No outcome is expected yet of {}.", undecided.join(", ")));
+    }
+    let verdicts = || done.iter().flat_map(|run| &run.verdicts);
+    match verdicts().filter(|verdict| verdict.pass == Some(false)).count() {
+        0 if verdicts().count() == 0 => {}
+        0 => said.push("Every claim that can fail holds.".to_owned()),
+        1 => said.push("One claim fails.".to_owned()),
+        failed => said.push(format!("{failed} claims fail.")),
+    }
+    said.join(" ")
 }

@@ -12,17 +12,18 @@ fn an_experiment_leaves_data_plots_and_verdicts() {
     let at = directory.path();
     let said = document(at, "reproduce gr3-fig2 --out there");
     assert_eq!((&said["experiment"], &said["scale"], &said["seed"]), (&"gr3-fig2".into(), &"quick".into(), &1.into()));
-    let [verdict] = said["verdicts"].as_array().expect("verdicts").as_slice() else { panic!("{said:#}") };
-    assert_eq!(verdict["expected"], verdict["measured"]);
-    assert_eq!((&verdict["pass"], &verdict["outcome"]), (&true.into(), &"pass".into()));
+    let [claim] = said["claims"].as_array().expect("claims").as_slice() else { panic!("{said:#}") };
+    assert_eq!((&claim["claim"], &claim["seeds"]), (&"gr3-fig2-schedule".into(), &1.into()));
+    assert_eq!((&claim["outcome"], &claim["expected"]), (&"holds".into(), &"holds".into()));
+    assert_eq!(claim["found"][0].as_array().expect("slots").len(), 24);
     for file in said["files"].as_array().expect("files") {
         assert!(at.join("there").join(file.as_str().expect("a name")).is_file(), "{file}");
     }
     assert_eq!(files(&at.join("there")), ["REPRODUCTION.md", "gr3-fig2", "index.html"]);
     let csv = fs::read_to_string(at.join("there/gr3-fig2/data.csv")).expect("data");
-    assert!(csv.starts_with("slot,processor,client\n1,1,2\n2,1,1\n"), "{csv}");
+    assert!(csv.starts_with("policy,slot,processor,client\ngr3,1,1,2\ngr3,2,1,1\n"), "{csv}");
     let table = fs::read_to_string(at.join("there/REPRODUCTION.md")).expect("a table");
-    assert!(table.contains("| clients served, slot by slot | 2 1 3 1 ") && table.contains("| pass |"), "{table}");
+    assert!(table.contains("\n| gr3 | ") && table.contains("client 1 has every second one. | section 2.2, Fig. 2 | "));
 }
 
 #[test]
@@ -32,7 +33,7 @@ fn several_are_done_by_a_pattern() {
     let names: Vec<&Value> = said.as_array().expect("two").iter().map(|run| &run["experiment"]).collect();
     assert_eq!(names, ["gr3-fig2", "gr3-fig3"]);
     let text = good(directory.path(), "reproduce gr3-fig3 gr3-fig2 --out b --quiet").out;
-    assert!(text.contains("Every claim that can fail holds.") && text.contains("b/index.html"), "{text}");
+    assert!(text.contains("Every outcome that is expected is found.") && text.contains("b/index.html"), "{text}");
     for file in ["gr3-fig2/data.csv", "gr3-fig3/data.parquet", "gr3-fig3/schedule.svg"] {
         let read = |out: &str| fs::read(directory.path().join(out).join(file)).expect("a file");
         assert_eq!(read("a"), read("b"), "{file}");

@@ -7,7 +7,9 @@ use humpyard_core::unit::Weight;
 use humpyard_sim::{ScheduleRequest, schedule};
 
 use super::paper::PAPER;
-use crate::harness::{About, Column, Experiment, Plots, Row, Rows, Scale, Table, Verdict, columns, line, whole};
+use crate::harness::{
+    About, Column, Experiment, Figure, Plots, Row, Rows, Scale, Table, TableRow, columns, line, whole,
+};
 use humpyard_lab::LabError;
 use humpyard_plot::LinePlot;
 
@@ -18,13 +20,13 @@ pub(super) struct DrawnSchedule {
     figure: &'static str,
     title: &'static str,
     description: &'static str,
-    policy: &'static str,
+    /// Policies with the processors of each; the first is drawn.
+    runs: &'static [(&'static str, usize)],
     weights: &'static [u32],
     /// Clients in order of arrival, from 1.
     order: &'static [u32],
-    processors: usize,
-    /// Whom each processor serves in each slot, from 1.
-    expected: &'static [&'static [u32]],
+    slots: usize,
+    figures: &'static [Figure],
 }
 
 /// Both.
@@ -36,77 +38,90 @@ pub(super) static SCHEDULES: [DrawnSchedule; 2] = [
         description: "Client 1 is alone in its group, the other five are in the other; both groups weigh 12, so they \
             take turns, and the light clients share the turns of theirs: once each in its first round, clients 2 and 3 \
             twice in its second.",
-        policy: "gr3",
+        runs: &[("gr3", 1)],
         weights: &[12, 3, 3, 2, 2, 2],
         order: &[1, 2, 3, 4, 5, 6],
-        processors: 1,
-        expected: &[&[2, 1, 3, 1, 4, 1, 5, 1, 6, 1, 2, 1, 2, 1, 3, 1, 3, 1, 4, 1, 5, 1, 6, 1]],
+        slots: 24,
+        figures: &[Figure { claim: "gr3-fig2-schedule", of: |data| served(data, "gr3", 1).collect() }],
     },
     DrawnSchedule {
         id: "gr3-fig3",
         figure: "figure 3",
         title: "GR3MP on two processors, with three clients of weights 3, 2, 1",
         description: "Client 2 comes before client 1 in the ring of their group. In the third slot the first processor \
-            draws client 1, which the second is serving: it goes to that one's frontlog, and the first draws client 3.",
-        policy: "gr3mp",
+            draws client 1, which the second is serving: it goes to that one's frontlog, and the first draws client 3. \
+            GR3 on one processor has the order of draws.",
+        runs: &[("gr3mp", 2), ("gr3", 1)],
         weights: &[3, 2, 1],
         order: &[2, 1, 3],
-        processors: 2,
-        expected: &[&[2, 2, 3, 2, 2, 3], &[1, 1, 1, 1, 1, 1]],
+        slots: 6,
+        figures: &[
+            Figure { claim: "gr3-fig3-central-order", of: |data| served(data, "gr3", 1).collect() },
+            Figure {
+                claim: "gr3-fig3-processors",
+                of: |data| [1, 2].into_iter().flat_map(|processor| served(data, "gr3mp", processor).take(3)).collect(),
+            },
+        ],
     },
 ];
 
-const COLUMNS: &[Column] = columns![integer slot, integer processor, integer client];
+const COLUMNS: &[Column] = columns![text policy, integer slot, integer processor, integer client];
 
 /// What is common to them.
 const ABOUT: About = About { columns: COLUMNS, ..About::of(PAPER) };
+
+/// Returns the rows of a processor under a policy, slot by slot.
+fn rows_of<'a>(data: &'a Table, policy: &'a str, processor: usize) -> impl Iterator<Item = TableRow<'a>> {
+    data.rows_of("policy", policy).at("processor", processor as f64)
+}
+
+/// Returns the clients that a processor serves under a policy, slot by slot.
+fn served<'a>(data: &'a Table, policy: &'a str, processor: usize) -> impl Iterator<Item = f64> {
+    rows_of(data, policy, processor).map(|row| row.number("client"))
+}
 
 impl Experiment for DrawnSchedule {
     fn about(&self) -> About {
         About { id: self.id, figure: self.figure, title: self.title, description: self.description, ..ABOUT }
     }
 
-    fn parts(&self, _: Scale) -> usize {
-        1
+    fn version(&self) -> u32 {
+        2
     }
 
-    fn run(&self, _: usize, _: Scale, seed: Seed) -> Result<Vec<Row>, LabError> {
+    fn parts(&self, _: Scale) -> usize {
+        self.runs.len()
+    }
+
+    fn run(&self, part: usize, _: Scale, seed: Seed) -> Result<Vec<Row>, LabError> {
+        let (policy, processors) = self.runs[part];
         let weights = self.weights.iter().map(|&weight| Weight::new(weight).expect("a weight of the paper"));
         let found = schedule(&ScheduleRequest {
-            policy: self.policy.parse()?,
+            policy: policy.parse()?,
             weights: weights.collect(),
             order: self.order.iter().map(|&client| ClientId(client - 1)).collect(),
-            processors: self.processors,
-            slots: self.expected[0].len(),
+            processors,
+            slots: self.slots,
             ties: Ties::Lowest,
             seed,
         })?;
         let slots = found.slots.iter().enumerate().flat_map(|(slot, served)| {
             served.iter().enumerate().map(move |(processor, client)| {
                 let client = client.map_or(0, |client| client.index() + 1);
-                vec![(slot + 1).into(), (processor + 1).into(), client.into()]
+                vec![policy.into(), (slot + 1).into(), (processor + 1).into(), client.into()]
             })
         });
         Ok(slots.collect())
     }
 
-    fn verdicts(&self, data: &Table) -> Vec<Verdict> {
-        let of_processor = |(at, &expected): (usize, &&[u32])| {
-            let served = data.rows().at("processor", (at + 1) as f64).numbers("client");
-            let served: Vec<u32> = served.map(|client| client as u32).collect();
-            let text = |clients: &[u32]| clients.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
-            let claim = match self.processors {
-                1 => "clients served, slot by slot".to_owned(),
-                _ => format!("clients served by processor {}, slot by slot", at + 1),
-            };
-            Verdict::of(claim, text(expected), text(&served), served == expected)
-        };
-        self.expected.iter().enumerate().map(of_processor).collect()
+    fn figures(&self) -> &'static [Figure] {
+        self.figures
     }
 
     fn plots(&self, data: &Table) -> Plots {
+        let (policy, processors) = self.runs[0];
         let of_processor = |processor: usize| {
-            let points = data.rows().at("processor", processor as f64).flat_map(|row| {
+            let points = rows_of(data, policy, processor).flat_map(|row| {
                 let (slot, client) = (row.number("slot"), row.number("client"));
                 [(slot - 1.0, client), (slot, client)]
             });
@@ -117,8 +132,25 @@ impl Experiment for DrawnSchedule {
             description: "The client that is served, over the slots.".to_owned(),
             x: whole("slots"),
             y: whole("client"),
-            lines: (1..=self.processors).map(of_processor).collect(),
+            lines: (1..=processors).map(of_processor).collect(),
         };
         vec![("schedule".to_owned(), plot.svg())]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::testing::{assert_expected, quick};
+
+    /// The three slots beyond the paper's text go on as the first three.
+    #[test]
+    fn schedules_are_the_papers() {
+        for experiment in &SCHEDULES {
+            assert_expected(experiment, &quick(experiment));
+        }
+        let data = quick(&SCHEDULES[1]);
+        let of = |processor| served(&data, "gr3mp", processor).collect::<Vec<f64>>();
+        assert_eq!((of(1), of(2)), (vec![2.0, 2.0, 3.0, 2.0, 2.0, 3.0], vec![1.0; 6]));
     }
 }

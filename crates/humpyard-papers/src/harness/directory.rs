@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use humpyard_traffic::capture::PartialFile;
 use serde::{Deserialize, Serialize};
 
-use super::experiment::Scale;
-use super::verdict::{Outcome, Verdict};
+use super::experiment::{Note, Scale};
+use super::judged::ClaimVerdict;
+use super::verdict::{Mark, Verdict};
 use humpyard_lab::LabError;
 
 /// The heading of the pages, by which ours are known.
@@ -38,7 +39,13 @@ pub struct Reproduced {
     /// The version of humpyard that ran it; empty where that was not kept.
     #[serde(default)]
     pub version: String,
-    /// What came of its claims.
+    /// The paper's claims that it tests, and their outcomes.
+    #[serde(default)]
+    pub claims: Vec<ClaimVerdict>,
+    /// What was found beside them.
+    #[serde(default)]
+    pub notes: Vec<Note>,
+    /// The verdicts of a paper whose claims have no figures of merit yet.
     pub verdicts: Vec<Verdict>,
     /// Its files, in the directory.
     pub files: Vec<String>,
@@ -49,13 +56,18 @@ pub struct Reproduced {
 }
 
 impl Reproduced {
-    /// Whether no claim failed.
+    /// Whether every outcome is the expected one.
     pub fn holds(&self) -> bool {
-        self.count(Outcome::Fail) == 0
+        self.count(Mark::Fail) == 0 && self.unexpected() == 0
     }
 
-    /// How many claims fared so.
-    pub(super) fn count(&self, outcome: Outcome) -> usize {
+    /// How many claims have another outcome than the expected one.
+    pub(super) fn unexpected(&self) -> usize {
+        self.claims.iter().filter(|claim| claim.differs()).count()
+    }
+
+    /// How many verdicts fared so.
+    pub(super) fn count(&self, outcome: Mark) -> usize {
         self.verdicts.iter().filter(|verdict| verdict.outcome == outcome).count()
     }
 

@@ -70,6 +70,33 @@ impl About {
     }
 }
 
+/// The figure of merit of a claim.
+#[derive(Clone, Copy, Debug)]
+pub struct Figure {
+    /// The claim's name in `claims.toml`.
+    pub claim: &'static str,
+    /// Computes it from the data of one seed.
+    pub of: fn(&Table) -> Vec<f64>,
+}
+
+/// Something that was found and is no claim of the paper.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Note {
+    /// What it is about.
+    pub about: String,
+    /// What is said of it elsewhere; empty if nothing is.
+    pub said: String,
+    /// What was found.
+    pub found: String,
+}
+
+impl Note {
+    /// Makes a note.
+    pub(crate) fn new(about: impl Into<String>, said: impl Into<String>, found: impl Into<String>) -> Self {
+        Self { about: about.into(), said: said.into(), found: found.into() }
+    }
+}
+
 /// Plots, each with its name.
 pub type Plots = Vec<(String, Svg)>;
 
@@ -98,8 +125,25 @@ pub trait Experiment: Sync {
     /// Whatever keeps it from being run.
     fn run(&self, part: usize, scale: Scale, seed: Seed) -> Result<Vec<Row>, LabError>;
 
-    /// What the data say of the claims.
-    fn verdicts(&self, data: &Table) -> Vec<Verdict>;
+    /// The figures of merit of the paper's claims that it tests.
+    fn figures(&self) -> &'static [Figure] {
+        &[]
+    }
+
+    /// The column whose numbers are seeds. `None`: the harness runs all parts with one seed after the other.
+    fn seed_column(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// What the data show beside the paper's claims.
+    fn notes(&self, _: &Table) -> Vec<Note> {
+        Vec::new()
+    }
+
+    /// What the data say of the claims of a paper whose claims have no figures of merit yet.
+    fn verdicts(&self, _: &Table) -> Vec<Verdict> {
+        Vec::new()
+    }
 
     /// Plots of the data, by name.
     fn plots(&self, data: &Table) -> Plots;

@@ -6,13 +6,20 @@ use std::time::Instant;
 
 use super::directory::{unwritable, write};
 use super::experiment::Experiment;
+use super::judged::seeds;
 use super::options::ReproduceOptions;
 use super::table::{Row, Table};
+use humpyard_core::random::Seed;
 use humpyard_lab::LabError;
 use humpyard_lab::sha256_of;
 
 /// The rows of a part, and how many seconds it took.
 pub(super) type Part = (Vec<Row>, f64);
+
+/// Returns the parts of an experiment with all its seeds: those of the first seed, then those of the next.
+pub(super) fn parts(experiment: &dyn Experiment, options: &ReproduceOptions) -> usize {
+    seeds(experiment, options.scale) * experiment.parts(options.scale)
+}
 
 /// The rows of parts that are done, in a directory of their own, by scale, seed, experiment and its version.
 pub(super) struct Kept {
@@ -35,7 +42,7 @@ impl Kept {
         let scratch = directory.join("running");
         let mut kept = Self { directory, done: Vec::new(), scratch };
         for experiment in &options.experiments {
-            let parts = 0..experiment.parts(options.scale);
+            let parts = 0..parts(*experiment, options);
             kept.done.extend(parts.map(|part| kept.path(*experiment, part)).collect::<Vec<_>>());
         }
         Ok(kept)
@@ -61,7 +68,9 @@ impl Kept {
             return Ok(kept);
         }
         let begin = Instant::now();
-        let rows = experiment.run(part, options.scale, options.seed)?;
+        let of_seed = experiment.parts(options.scale);
+        let seed = Seed(options.seed.0.wrapping_add((part / of_seed) as u64));
+        let rows = experiment.run(part % of_seed, options.scale, seed)?;
         let seconds = begin.elapsed().as_secs_f64();
         let table = Table::of(experiment.columns(), rows);
         let text = format!("{seconds}\n{}", table.csv());

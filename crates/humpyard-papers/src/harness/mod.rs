@@ -1,11 +1,16 @@
 //! The harness: runs experiments, keeps what is done, writes data, verdicts and pages; and the pieces that experiments
 //! are made of.
 
+mod claim;
 mod directory;
+mod expected;
 mod experiment;
+mod judged;
 mod kept;
 mod options;
+mod outcome;
 mod page;
+mod page_claims;
 mod parts;
 mod plot;
 mod reproduce;
@@ -21,10 +26,14 @@ mod timing;
 mod verdict;
 mod watch;
 
+#[cfg(test)]
+pub(crate) use claim::{claim, claims};
 pub use directory::Reproduced;
 pub(crate) use experiment::family;
-pub use experiment::{About, Experiment, Plots, Scale};
+pub use experiment::{About, Experiment, Figure, Note, Plots, Scale};
+pub use judged::ClaimVerdict;
 pub use options::{Missing, ReproduceOptions, Reproduction};
+pub use outcome::Outcome;
 #[cfg(test)]
 pub(crate) use page::{Shown, index, summary};
 pub(crate) use parts::split;
@@ -41,5 +50,5 @@ pub use table::{Column, Kind, Row, Table, TableRow, Value};
 pub(crate) use timing::BRIEF;
 pub(crate) use timing::{Effort, Timing, measure, summary as summary_of_batches, thread_time};
 pub(crate) use verdict::{Bound, Judged};
-pub use verdict::{Outcome, Verdict};
+pub use verdict::{Mark, Verdict};
 pub(crate) use watch::{Sees, Watched};

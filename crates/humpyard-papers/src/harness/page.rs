@@ -7,7 +7,8 @@ use maud::{Markup, html};
 use super::directory::{Reproduced, TITLE};
 use super::experiment::{About, Scale};
 use super::options::Missing;
-use super::verdict::{Outcome, Verdict};
+use super::page_claims::{claims_page, claims_summary, counts_page, counts_summary};
+use super::verdict::{Mark, Verdict};
 use humpyard_plot::page as framed;
 
 /// An experiment that was done, at some time, and what this program says of it.
@@ -37,16 +38,17 @@ impl Shown {
 }
 
 /// What a verdict is called.
-const fn word(outcome: Outcome) -> &'static str {
+const fn word(outcome: Mark) -> &'static str {
     match outcome {
-        Outcome::Pass => "pass",
-        Outcome::Fail => "fail",
-        Outcome::Measured => "measured",
+        Mark::Pass => "pass",
+        Mark::Fail => "fail",
+        Mark::Measured => "measured",
     }
 }
 
 /// The head of the table of all experiments.
-const HEAD: [&str; 7] = ["experiment", "done", "seed", "pass", "fail", "measured", "made by"];
+const HEAD: [&str; 9] =
+    ["experiment", "done", "seed", "claims", "not as expected", "pass", "fail", "measured", "made by"];
 /// The head of the tables of verdicts.
 const VERDICTS: [&str; 4] = ["claim", "expected", "found", "verdict"];
 
@@ -55,13 +57,13 @@ fn counts(shown: &[Shown]) -> String {
     let count = |outcome| shown.iter().map(|one| one.document.count(outcome)).sum::<usize>();
     let outside = shown.iter().flat_map(|one| &one.document.verdicts).filter(|verdict| verdict.is_outside()).count();
     format!(
-        "Of the claims {} hold (pass) and {} do not (fail). Measured are {} figures on which nothing hangs: times, \
-            what the papers do not say enough of, and what is known not to be found again here; {outside} of them lie \
+        "Of the other verdicts {} hold (pass) and {} do not (fail). Measured are {} figures on which nothing hangs: \
+            times, what the papers do not say enough of, and what is known not to be found again here; {outside} of them lie \
             outside of what was expected, or do not hold, and say so. Beside what the paper alone says the figure \
             stands without a verdict, whether it is like that or not.",
-        count(Outcome::Pass),
-        count(Outcome::Fail),
-        count(Outcome::Measured)
+        count(Mark::Pass),
+        count(Mark::Fail),
+        count(Mark::Measured)
     )
 }
 
@@ -97,6 +99,7 @@ fn interrupted(missing: &[Missing]) -> Option<String> {
 pub(crate) fn index(shown: &[Shown], missing: &[Missing]) -> Markup {
     let contents = html! {
         @if let Some(said) = interrupted(missing) { p { strong { (said) } } }
+        (counts_page(shown))
         p { (counts(shown)) }
         div.scroll {
             table.verdicts {
@@ -118,15 +121,17 @@ pub(crate) fn index(shown: &[Shown], missing: &[Missing]) -> Markup {
 
 fn line(one: &Shown) -> Markup {
     let document = &one.document;
-    let failed = document.count(Outcome::Fail);
+    let (failed, odd) = (document.count(Mark::Fail), document.unexpected());
     html! {
         tr {
             td { a href=(format!("#{}", one.about.id)) { (one.about.id) } ": " (one.about.title) }
             td { (one.scale()) }
             td { (document.seed) }
-            td { (document.count(Outcome::Pass)) }
+            td { (document.claims.len()) }
+            td { @if odd > 0 { strong { (odd) } } @else { (odd) } }
+            td { (document.count(Mark::Pass)) }
             td { @if failed > 0 { strong { (failed) } } @else { (failed) } }
-            td { (document.count(Outcome::Measured)) }
+            td { (document.count(Mark::Measured)) }
             td { code { (document.command()) } }
         }
     }
@@ -139,9 +144,12 @@ fn experiment(one: &Shown, setting_is_told: bool) -> Markup {
         section id=(one.about.id) {
             h3 { (one.about.id) ": " (one.about.title) }
             p { (one.description(setting_is_told)) }
-            table.verdicts {
-                thead { tr { @for word in VERDICTS { th { (word) } } } }
-                tbody { @for verdict in &document.verdicts { (row(verdict)) } }
+            (claims_page(&document.claims, &document.notes))
+            @if !document.verdicts.is_empty() {
+                table.verdicts {
+                    thead { tr { @for word in VERDICTS { th { (word) } } } }
+                    tbody { @for verdict in &document.verdicts { (row(verdict)) } }
+                }
             }
             @for file in document.files.iter().filter(is_plot) {
                 figure { object type="image/svg+xml" data=(file) { (one.about.title) } }
@@ -163,7 +171,7 @@ fn row(verdict: &Verdict) -> Markup {
             td { (verdict.claim) }
             td { (verdict.expected) }
             td { (verdict.measured) }
-            td { @if verdict.outcome == Outcome::Fail { strong { "fail" } } @else { (word(verdict.outcome)) } }
+            td { @if verdict.outcome == Mark::Fail { strong { "fail" } } @else { (word(verdict.outcome)) } }
         }
     }
 }
@@ -171,18 +179,22 @@ fn row(verdict: &Verdict) -> Markup {
 /// The verdicts as tables in Markdown, the same for the same seeds and scales but for times.
 pub(crate) fn summary(shown: &[Shown], missing: &[Missing]) -> String {
     let note = interrupted(missing).map_or_else(String::new, |said| format!("**{said}**\n\n"));
-    let mut text = format!("# {TITLE}\n\n{note}{}\n\n", counts(shown));
+    let mut text = format!("# {TITLE}\n\n{note}");
+    counts_summary(&mut text, shown);
+    let _ = write!(text, "{}\n\n", counts(shown));
     head(&mut text, &HEAD);
     for one in shown {
         let document = &one.document;
-        let [pass, fail, measured] = [Outcome::Pass, Outcome::Fail, Outcome::Measured].map(|kind| document.count(kind));
+        let [pass, fail, measured] = [Mark::Pass, Mark::Fail, Mark::Measured].map(|kind| document.count(kind));
         let _ = writeln!(
             text,
-            "| {}: {} | {} | {} | {pass} | {fail} | {measured} | `{}` |",
+            "| {}: {} | {} | {} | {} | {} | {pass} | {fail} | {measured} | `{}` |",
             one.about.id,
             one.about.title,
             one.scale(),
             document.seed,
+            document.claims.len(),
+            document.unexpected(),
             document.command()
         );
     }
@@ -196,7 +208,10 @@ pub(crate) fn summary(shown: &[Shown], missing: &[Missing]) -> String {
             for one in family {
                 let description = one.description(common.is_some());
                 let _ = write!(text, "\n### {}: {}\n\n{description}\n\n", one.about.id, one.about.title);
-                head(&mut text, &VERDICTS);
+                claims_summary(&mut text, &one.document.claims, &one.document.notes);
+                if !one.document.verdicts.is_empty() {
+                    head(&mut text, &VERDICTS);
+                }
                 one.document.verdicts.iter().for_each(|verdict| verdict_line(&mut text, verdict));
             }
         }
@@ -204,7 +219,7 @@ pub(crate) fn summary(shown: &[Shown], missing: &[Missing]) -> String {
     text
 }
 
-fn head(text: &mut String, words: &[&str]) {
+pub(super) fn head(text: &mut String, words: &[&str]) {
     let _ = writeln!(text, "| {} |\n|{}", words.join(" | "), "---|".repeat(words.len()));
 }
 

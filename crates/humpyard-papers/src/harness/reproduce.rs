@@ -14,7 +14,8 @@ use humpyard_core::name::unknown;
 
 use super::directory::{Contents, Directory, Reproduced};
 use super::experiment::{About, Experiment};
-use super::kept::{Kept, Part};
+use super::judged::judge;
+use super::kept::{self, Kept, Part};
 use super::options::{Missing, ReproduceOptions, Reproduction};
 use super::page::{self, Shown};
 use super::scratch;
@@ -224,7 +225,7 @@ struct Collected {
 
 impl Collected {
     fn new(run: &'static dyn Experiment, options: &ReproduceOptions) -> Self {
-        Self { run, about: run.about(), parts: vec![None; run.parts(options.scale)], seconds: 0.0, is_written: false }
+        Self { run, about: run.about(), parts: vec![None; kept::parts(run, options)], seconds: 0.0, is_written: false }
     }
 
     fn is_whole(&self) -> bool {
@@ -241,13 +242,27 @@ impl Collected {
 
     /// Judges the data, and writes them with their plots.
     fn finish(&mut self, options: &ReproduceOptions, directory: Directory<'_>) -> Result<Reproduced, LabError> {
-        let data = Table::of(self.run.columns(), self.parts.iter_mut().filter_map(Option::take).flatten());
+        let of_seed = self.run.parts(options.scale);
+        let table = |parts: &mut [Option<Vec<Row>>]| {
+            Table::of(self.run.columns(), parts.iter_mut().filter_map(Option::take).flatten())
+        };
+        let by_seed: Vec<Table> = self.parts.chunks_mut(of_seed).map(table).collect();
+        // Plots and notes are of the first seed.
+        let first = by_seed[0].clone();
+        let claims = match self.run.seed_column() {
+            Some(column) => judge(self.run, &first.split_by(column), options.scale),
+            None => judge(self.run, &by_seed, options.scale),
+        };
+        let data = match by_seed.len() {
+            1 => first.clone(),
+            _ => Table::of_seeds((options.seed.0..).zip(by_seed)),
+        };
         let mut parquet = Vec::new();
         data.write_parquet(&mut parquet)
             .map_err(|error| LabError::option(format!("{}: its data cannot be Parquet: {error}", self.about.id)))?;
         let mut files: Vec<Contents> =
             vec![("data.csv".to_owned(), data.csv().into_bytes()), ("data.parquet".to_owned(), parquet)];
-        let plots = self.run.plots(&data).into_iter();
+        let plots = self.run.plots(&first).into_iter();
         files.extend(plots.map(|(name, svg)| (format!("{name}.svg"), svg.file().into_bytes())));
         let mut reproduced = Reproduced {
             experiment: self.about.id.to_owned(),
@@ -258,7 +273,9 @@ impl Collected {
             scale: options.scale,
             seed: options.seed.0,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            verdicts: self.run.verdicts(&data),
+            claims,
+            notes: self.run.notes(&first),
+            verdicts: self.run.verdicts(&first),
             files: Vec::new(),
             measured_seconds: self.seconds,
         };

@@ -32,6 +32,11 @@ impl Range {
         values.into_iter().fold(self, wider)
     }
 
+    /// Returns whether a number lies in it.
+    pub(crate) fn has(self, number: f64) -> bool {
+        (self.least..=self.greatest).contains(&number)
+    }
+
     /// Returns how far they lie apart.
     pub(crate) fn span(self) -> f64 {
         self.greatest - self.least

@@ -1,8 +1,10 @@
 //! The data of an experiment: rows under typed columns, as CSV and as Parquet.
 
+use std::borrow::Cow;
 use std::io::Write;
 use std::sync::Arc;
 
+use super::statistics::ascending;
 use parquet::basic::{ConvertedType, Repetition, Type as PhysicalType};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
@@ -133,14 +135,35 @@ pub type Row = Vec<Value>;
 /// Rows under columns.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Table {
-    columns: &'static [Column],
+    columns: Cow<'static, [Column]>,
     rows: Vec<Row>,
 }
 
 impl Table {
     /// A table without rows.
     pub const fn new(columns: &'static [Column]) -> Self {
-        Self { columns, rows: Vec::new() }
+        Self { columns: Cow::Borrowed(columns), rows: Vec::new() }
+    }
+
+    /// Joins the tables of several seeds, with a column of seeds before the others.
+    pub(super) fn of_seeds(tables: impl IntoIterator<Item = (u64, Self)>) -> Self {
+        let (mut columns, mut rows) = (vec![Column::integer("seed")], Vec::new());
+        for (seed, table) in tables {
+            columns.truncate(1);
+            columns.extend_from_slice(&table.columns);
+            rows.extend(table.rows.into_iter().map(|row| [vec![Value::from(seed)], row].concat()));
+        }
+        Self { columns: columns.into(), rows }
+    }
+
+    /// Returns a table for each number in a column, rising.
+    pub(super) fn split_by(&self, column: &str) -> Vec<Self> {
+        let numbers = ascending(self.rows().map(|row| row.number(column)));
+        let of = |number| {
+            let rows = self.rows().filter(|row| row.number(column) == number).map(|row| row.row.clone());
+            Self { columns: self.columns.clone(), rows: rows.collect() }
+        };
+        numbers.into_iter().map(of).collect()
     }
 
     /// Makes a table of these rows.
@@ -177,7 +200,7 @@ impl Table {
 
     /// The rows.
     pub fn rows(&self) -> impl Iterator<Item = TableRow<'_>> + Clone {
-        self.rows.iter().map(|row| TableRow { columns: self.columns, row })
+        self.rows.iter().map(|row| TableRow { columns: &self.columns, row })
     }
 
     /// The rows in which this column says this.
@@ -264,7 +287,7 @@ fn field(column: &Column) -> Result<TypePtr, ParquetError> {
 /// A row, whose values are found by the names of their columns.
 #[derive(Clone, Copy, Debug)]
 pub struct TableRow<'a> {
-    columns: &'static [Column],
+    columns: &'a [Column],
     row: &'a Row,
 }
 
@@ -323,6 +346,14 @@ mod tests {
             assert_eq!(Table::from_csv(&COLUMNS, damaged), None, "{damaged}");
         }
         assert_eq!(Table::from_csv(&COLUMNS[..2], &text), None);
+    }
+
+    #[test]
+    fn tables_of_seeds_are_joined_and_split() {
+        let joined = Table::of_seeds([(1, table()), (2, table())]);
+        assert!(joined.csv().starts_with("seed,policy,clients,error\n1,wf2q+,32,0.1\n"), "{}", joined.csv());
+        let seeds = joined.split_by("seed");
+        assert_eq!((seeds.len(), seeds[1].len(), seeds[1].rows().next().unwrap().number("seed")), (2, 2, 2.0));
     }
 
     #[test]

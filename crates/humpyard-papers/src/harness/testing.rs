@@ -6,9 +6,11 @@ use std::path::Path;
 use humpyard_core::random::Seed;
 
 use super::experiment::{Experiment, Scale};
+use super::judged::ClaimVerdict;
+pub(crate) use super::judged::judge;
 use super::options::ReproduceOptions;
 use super::table::Table;
-use super::verdict::{Outcome, Verdict};
+use super::verdict::{Mark, Verdict};
 
 /// Returns the data of these parts of a quick run.
 pub(crate) fn parts(experiment: &dyn Experiment, parts: impl IntoIterator<Item = usize>) -> Table {
@@ -24,8 +26,18 @@ pub(crate) fn quick(experiment: &dyn Experiment) -> Table {
 /// Panics if a claim fails.
 pub(crate) fn assert_holds(experiment: &dyn Experiment, data: &Table) {
     let verdicts = experiment.verdicts(data);
-    let failed: Vec<&Verdict> = verdicts.iter().filter(|verdict| verdict.outcome == Outcome::Fail).collect();
+    let failed: Vec<&Verdict> = verdicts.iter().filter(|verdict| verdict.outcome == Mark::Fail).collect();
     assert!(!verdicts.is_empty() && failed.is_empty(), "{}: {failed:#?}", experiment.about().id);
+}
+
+/// Panics if an outcome of a quick run differs from the expected one, or nobody has decided what to expect.
+pub(crate) fn assert_expected(experiment: &dyn Experiment, data: &Table) {
+    let claims = match experiment.seed_column() {
+        Some(column) => judge(experiment, &data.split_by(column), Scale::Quick),
+        None => judge(experiment, core::slice::from_ref(data), Scale::Quick),
+    };
+    let odd = claims.iter().filter(|claim| claim.expected != Some(claim.outcome)).collect::<Vec<&ClaimVerdict>>();
+    assert!(!claims.is_empty() && odd.is_empty(), "{}: {odd:#?}", experiment.about().id);
 }
 
 /// Asks for a quick run of these experiments.

@@ -9,7 +9,7 @@ use humpyard_plot::statistics::Statistic;
 /// How a claim fares.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Outcome {
+pub enum Mark {
     /// It holds.
     Pass,
     /// It does not hold.
@@ -29,7 +29,7 @@ pub struct Verdict {
     /// What was to be found.
     pub expected: String,
     /// How it fares.
-    pub outcome: Outcome,
+    pub outcome: Mark,
     /// Whether it holds; none where nothing hangs on it.
     pub pass: Option<bool>,
 }
@@ -37,7 +37,7 @@ pub struct Verdict {
 impl Verdict {
     /// A claim that holds or does not.
     pub fn of(claim: impl Into<String>, expected: impl Into<String>, measured: impl Into<String>, holds: bool) -> Self {
-        let outcome = if holds { Outcome::Pass } else { Outcome::Fail };
+        let outcome = if holds { Mark::Pass } else { Mark::Fail };
         Self { claim: claim.into(), measured: measured.into(), expected: expected.into(), outcome, pass: Some(holds) }
     }
 
@@ -47,7 +47,7 @@ impl Verdict {
             claim: claim.into(),
             measured: measured.into(),
             expected: said.into(),
-            outcome: Outcome::Measured,
+            outcome: Mark::Measured,
             pass: None,
         }
     }
@@ -62,7 +62,7 @@ impl Verdict {
     /// or does not hold.
     pub fn is_outside(&self) -> bool {
         let says_so = [": outside", "does not hold"].iter().any(|words| self.measured.contains(words));
-        self.outcome == Outcome::Measured && says_so
+        self.outcome == Mark::Measured && says_so
     }
 
     /// A number that must lie from `low` to `high`.

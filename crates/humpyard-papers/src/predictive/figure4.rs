@@ -139,13 +139,13 @@ impl Experiment for Figure4 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::Outcome;
+    use crate::harness::Mark;
     use crate::harness::testing::quick;
 
     #[test]
     fn orders_are_those_of_the_specification() {
         let data = quick(&Figure4);
         assert_eq!(data.len(), 50);
-        assert!(Figure4.verdicts(&data).iter().all(|verdict| verdict.outcome == Outcome::Pass));
+        assert!(Figure4.verdicts(&data).iter().all(|verdict| verdict.outcome == Mark::Pass));
     }
 }

@@ -53,7 +53,7 @@ rows! {
 
 /// A figure that compares policies.
 #[derive(Debug)]
-pub(super) struct Figure {
+pub(super) struct Comparison {
     id: &'static str,
     figure: &'static str,
     title: &'static str,
@@ -93,8 +93,8 @@ const UTILIZATION: Shown = Shown {
     range: Some(("utilization_min", "utilization_max")),
 };
 
-pub(super) static FIGURES: [Figure; 6] = [
-    Figure {
+pub(super) static COMPARISONS: [Comparison; 6] = [
+    Comparison {
         id: "ps-hrw-fig7",
         figure: "figure 7 and table 2",
         title: "throughput of the L7 filter",
@@ -105,7 +105,7 @@ pub(super) static FIGURES: [Figure; 6] = [
         verdicts: claims::throughput_l7,
         plots: &[THROUGHPUT],
     },
-    Figure {
+    Comparison {
         id: "ps-hrw-fig8",
         figure: "figure 8 and table 3",
         title: "throughput of FFmpeg",
@@ -121,7 +121,7 @@ pub(super) static FIGURES: [Figure; 6] = [
             ..THROUGHPUT
         }],
     },
-    Figure {
+    Comparison {
         id: "ps-hrw-fig9",
         figure: "figure 9",
         title: "load balance of the L7 filter",
@@ -132,7 +132,7 @@ pub(super) static FIGURES: [Figure; 6] = [
         verdicts: claims::balance,
         plots: &[UTILIZATION],
     },
-    Figure {
+    Comparison {
         id: "ps-hrw-fig10",
         figure: "figure 10",
         title: "load balance of FFmpeg",
@@ -143,7 +143,7 @@ pub(super) static FIGURES: [Figure; 6] = [
         verdicts: claims::balance,
         plots: &[UTILIZATION],
     },
-    Figure {
+    Comparison {
         id: "ps-hrw-fig13",
         figure: "figure 13",
         title: "L2 misses",
@@ -163,7 +163,7 @@ pub(super) static FIGURES: [Figure; 6] = [
             }),
         ],
     },
-    Figure {
+    Comparison {
         id: "ps-hrw-fig14",
         figure: "figure 14",
         title: "out of order departures, and jitter",
@@ -195,7 +195,7 @@ struct Place {
     draw: usize,
 }
 
-impl Figure {
+impl Comparison {
     /// All of the same draw.
     fn kinds(&self, draw: usize) -> impl Iterator<Item = Place> {
         let of = move |&workload: &Workload| {
@@ -217,7 +217,7 @@ impl Place {
 /// What is common to them.
 const ABOUT: About = About { setting: SETTING, columns: COLUMNS, ..About::of(PAPER) };
 
-impl Experiment for Figure {
+impl Experiment for Comparison {
     fn about(&self) -> About {
         About { id: self.id, figure: self.figure, title: self.title, description: self.description, ..ABOUT }
     }

@@ -26,7 +26,7 @@ pub(super) fn experiments() -> Vec<&'static dyn Experiment> {
         family(&[gps::Promises]),
         family(&[tree_cost::TreeCost]),
         family(&[beta::BetaSweep]),
-        family(&figures::FIGURES),
+        family(&figures::COMPARISONS),
         family(&overhead::FIGURES),
         family(&live::FIGURES),
         #[cfg(feature = "transcode")]
@@ -51,7 +51,7 @@ mod tests {
     /// The plots and claims of every figure come of a first part alone, whose claims hold.
     #[test]
     fn figures_come_of_their_parts() {
-        for figure in family(&figures::FIGURES)
+        for figure in family(&figures::COMPARISONS)
             .into_iter()
             .filter(|figure| ["ps-hrw-fig8", "ps-hrw-fig10"].contains(&figure.about().id))
         {

@@ -10,8 +10,8 @@ use super::super::errors::errors;
 use super::super::paper::PAPER;
 use super::super::scheduled::{scheduled, weights};
 use crate::harness::{
-    About, Bound, Column, Experiment, Plots, Row, Rows, Scale, Table, TableRow, Verdict, columns, line, listed,
-    logarithmic, short, whole,
+    About, Column, Experiment, Figure, Plots, Range, Row, Rows, Scale, Table, TableRow, columns, line, logarithmic,
+    whole,
 };
 use humpyard_lab::LabError;
 use humpyard_plot::LinePlot;
@@ -25,10 +25,8 @@ const ROUNDS: u64 = 8;
 /// The policies, each with the work of the first packet of a light client that leaves the most of a turn, or takes the
 /// most.
 const POLICIES: [(&str, u32); 3] = [("drr", 1), ("drr:surplus=true", SLOT - 1), ("gr3", 1)];
-/// Numbers of clients of the second, with the error of the heavy one and the slots that it has in one run, where they
-/// are given.
-const STRATIFIED: [(usize, Option<(f64, u32)>); 4] =
-    [(6, None), (8, Some((-6.274, 122))), (10, Some((-8.689, 504))), (12, None)];
+/// Numbers of clients of the second.
+const STRATIFIED: [usize; 4] = [6, 8, 10, 12];
 
 const COLUMNS: &[Column] = columns![
     text adversary, text policy, integer clients, real error_min, real error_max, integer longest_run,
@@ -41,7 +39,7 @@ impl Experiment for Deficit {
     fn about(&self) -> About {
         About {
             id: "gr3-deficit",
-            figure: "section 2, on deficits and strata",
+            figure: "sections 4.1 and 6, on deficits and strata",
             title: "adversaries of deficit and of stratified round robin",
             description: "Deficits: a client with half of the weights among N - 1 light ones, all of whose packets \
                 take a whole slot but the first of each light one, which leaves it with a deficit of a slot, less one \
@@ -68,27 +66,12 @@ impl Experiment for Deficit {
                     ["deficits".into(), policy.into(), clients.into(), least.into(), greatest.into(), 0u32.into()];
                 Ok(vec![values.into()])
             }
-            Some(part) => stratified(STRATIFIED[part].0, seed),
+            Some(part) => stratified(STRATIFIED[part], seed),
         }
     }
 
-    fn verdicts(&self, data: &Table) -> Vec<Verdict> {
-        let mut verdicts: Vec<Verdict> = POLICIES.iter().map(|(policy, _)| of_deficits(data, policy)).collect();
-        for (clients, expected) in STRATIFIED {
-            let Some((error, run)) = expected else { continue };
-            let row = strata(data, "strr", clients);
-            let (found, longest) = (row.number("error_min"), row.number("longest_run"));
-            verdicts.push(Verdict::of(
-                format!("strr, {clients} clients: least error of the heavy one, then consecutive slots"),
-                format!("{error}, {run}"),
-                format!("{}, {longest}", short(found)),
-                (found - error).abs() < 5e-4 && longest == f64::from(run),
-            ));
-        }
-        let rows = data.rows_of("adversary", "strata").of("policy", "gr3");
-        let bound = Bound::Within(-1.0, 1.0);
-        verdicts.push(Verdict::bounded("gr3 with the same clients: all errors", bound, errors(rows)));
-        verdicts
+    fn figures(&self) -> &'static [Figure] {
+        &FIGURES
     }
 
     fn plots(&self, data: &Table) -> Plots {
@@ -111,21 +94,31 @@ fn deficits<'a>(data: &'a Table, policy: &'a str) -> impl Iterator<Item = (f64, 
     rows.map(|row| (row.number("clients"), row.number("error_max").max(-row.number("error_min"))))
 }
 
-fn of_deficits(data: &Table, policy: &str) -> Verdict {
-    let text = listed(deficits(data, policy).map(|(_, error)| error));
-    if policy == "gr3" {
-        let holds = deficits(data, policy).all(|(_, error)| error <= 5.0);
-        return Verdict::of("gr3: largest error with ever more clients", "at most 5 slots", text, holds);
-    }
-    // Half of the deficits of all others.
-    let holds = deficits(data, policy).all(|(clients, error)| (error / (clients - 1.0) - 0.5).abs() < 0.05);
-    Verdict::of(
-        format!("{policy}: largest error with ever more clients"),
-        "half a slot for each other client",
-        text,
-        holds,
-    )
-}
+static FIGURES: [Figure; 3] = [
+    Figure {
+        claim: "gr3-error-bound",
+        of: |data| {
+            let Range { least, greatest } = errors(data.rows_of("adversary", "deficits").of("policy", "gr3"));
+            vec![least, greatest]
+        },
+    },
+    Figure {
+        claim: "gr3-deficits-add-up",
+        of: |data| {
+            let of = |clients: usize| deficits(data, "drr").find(|&(at, _)| at == clients as f64);
+            let [few, many] = [CLIENTS[0], CLIENTS[CLIENTS.len() - 1]].map(of);
+            few.zip(many).map(|((_, few), (_, many))| many - few).into_iter().collect()
+        },
+    },
+    Figure {
+        claim: "gr3-stratified-weaker",
+        of: |data| {
+            let largest = |policy, clients| errors(std::iter::once(strata(data, policy, clients))).magnitude();
+            let ratios = STRATIFIED.map(|clients| largest("strr", clients) / largest("gr3", clients));
+            vec![ratios.into_iter().fold(f64::INFINITY, f64::min)]
+        },
+    },
+];
 
 fn strata<'a>(data: &'a Table, policy: &'a str, clients: usize) -> TableRow<'a> {
     let mut rows = data.rows_of("adversary", "strata").of("policy", policy).at("clients", clients as f64);
@@ -186,6 +179,28 @@ fn stratified(clients: usize, seed: Seed) -> Result<Vec<Row>, LabError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::harness::testing::quick;
+
+    /// Each other client adds half a slot to the error of deficit round robins, whichever way they keep what is left.
+    #[test]
+    fn deficits_add_up_to_half_a_slot_each() {
+        for (policy, first) in &POLICIES[..2] {
+            let (least, greatest) = deficit_errors(&policy.parse().unwrap(), 64, *first).unwrap();
+            assert!((greatest.max(-least) / 63.0 - 0.5).abs() < 0.05, "{policy}: {least} to {greatest}");
+        }
+    }
+
+    /// The errors and the longest runs of the specification's example.
+    #[test]
+    fn strata_keep_the_heavy_client_waiting() {
+        let data = quick(&Deficit);
+        for (clients, error, run) in [(8, -6.274, 122.0), (10, -8.689, 504.0)] {
+            let row = strata(&data, "strr", clients);
+            assert!((row.number("error_min") - error).abs() < 5e-4 && row.number("longest_run") == run, "{clients}");
+        }
+        let gr3 = errors(data.rows_of("adversary", "strata").of("policy", "gr3"));
+        assert!(gr3.magnitude() <= 1.0, "{gr3}");
+    }
 
     /// Two clients of weight 1: after a round the light one has had 1 of 1000 units, and is 999 behind the other.
     #[test]

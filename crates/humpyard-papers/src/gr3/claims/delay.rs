@@ -8,7 +8,7 @@ use humpyard_sim::Schedule;
 use super::super::errors::errors;
 use super::super::paper::PAPER;
 use super::super::scheduled::{scheduled, total, weights};
-use crate::harness::{About, Experiment, Plots, Row, Rows, Scale, Table, Verdict, logarithmic, rows, short, whole};
+use crate::harness::{About, Experiment, Figure, Plots, Range, Row, Rows, Scale, Table, logarithmic, rows, whole};
 use humpyard_lab::LabError;
 use humpyard_plot::LinePlot;
 
@@ -36,7 +36,7 @@ impl Experiment for Delay {
     fn about(&self) -> About {
         About {
             id: "gr3-delay",
-            figure: "section 5, on delay",
+            figure: "section 6, on delay",
             title: "delays grow with the number of clients, service errors do not",
             description: "A client of weight 31 that comes last in the round of N - 1 others of weight 16, with which \
                 it is one group of gr3. In almost every round it is served two slots in a row, and between them waits \
@@ -63,28 +63,8 @@ impl Experiment for Delay {
         Ok(vec![row(policy, clients, interval, delay, &found)])
     }
 
-    fn verdicts(&self, data: &Table) -> Vec<Verdict> {
-        let listed = |policy| data.rows_of("policy", policy).listed("delay_max_slots");
-        let (first, last) = (delays(data).next(), delays(data).last());
-        let (first, last) = first.zip(last).expect("a row for each number of clients");
-        let (more_clients, more_delay) = (last.0 / first.0, last.1 / first.1);
-        let longest = data.rows_of("policy", "wf2q+").range("delay_max_slots").greatest;
-        let errors = errors(data.rows_of("policy", "gr3"));
-        vec![
-            Verdict::of(
-                format!("gr3: longest delay with {more_clients} times the clients"),
-                format!("at least {} times as long", short(0.9 * more_clients)),
-                format!("{} times: {}", short(more_delay), listed("gr3")),
-                more_delay >= 0.9 * more_clients,
-            ),
-            Verdict::of("wf2q+: longest delay", "at most a slot", listed("wf2q+"), longest <= 1.0),
-            Verdict::of(
-                "gr3: all errors, with one group",
-                "-4 to 4",
-                errors.to_string(),
-                errors.least > -4.0 && errors.greatest < 4.0,
-            ),
-        ]
+    fn figures(&self) -> &'static [Figure] {
+        &FIGURES
     }
 
     fn plots(&self, data: &Table) -> Plots {
@@ -102,10 +82,22 @@ impl Experiment for Delay {
     }
 }
 
-/// The longest delay of gr3, by the number of clients.
-fn delays(data: &Table) -> impl Iterator<Item = (f64, f64)> {
-    data.rows_of("policy", "gr3").map(|row| (row.number("clients"), row.number("delay_max_slots")))
-}
+static FIGURES: [Figure; 2] = [
+    Figure {
+        claim: "gr3-group-relative-error",
+        of: |data| {
+            let Range { least, greatest } = errors(data.rows_of("policy", "gr3"));
+            vec![least, greatest]
+        },
+    },
+    Figure {
+        claim: "gr3-delay-grows",
+        of: |data| {
+            let delays = || data.rows_of("policy", "gr3").numbers("delay_max_slots");
+            delays().next().zip(delays().last()).map(|(first, last)| last - first).into_iter().collect()
+        },
+    },
+];
 
 /// The most slots by which a packet is done later than it should be, if one should be done in every interval.
 fn longest_delay(slots: impl Iterator<Item = usize>, interval: f64) -> f64 {
@@ -116,6 +108,16 @@ fn longest_delay(slots: impl Iterator<Item = usize>, interval: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::harness::testing::parts;
+
+    /// With four times the clients, GR3 delays four times as long, and WF2Q+ no longer than a slot.
+    #[test]
+    fn delays_are_in_proportion_to_the_clients() {
+        let data = parts(&Delay, 0..6);
+        let delays = |policy| data.rows_of("policy", policy).numbers("delay_max_slots").collect::<Vec<f64>>();
+        assert!(delays("gr3")[2] >= 3.6 * delays("gr3")[0], "{:?}", delays("gr3"));
+        assert!(delays("wf2q+").iter().all(|&delay| delay <= 1.0), "{:?}", delays("wf2q+"));
+    }
 
     /// The first packet is done at 1, the second at 6, the third at 7.
     #[test]

@@ -7,7 +7,7 @@ use humpyard_core::random::Seed;
 use super::super::paper::PAPER;
 use super::super::scheduled::{scheduled, weights};
 use crate::harness::{
-    About, Column, Experiment, Plots, Row, Rows, Scale, Table, Verdict, columns, group, mean, short, whole,
+    About, Column, Experiment, Note, Plots, Row, Rows, Scale, Table, columns, group, mean, short, whole,
 };
 use humpyard_lab::LabError;
 use humpyard_plot::{Bar, BarPlot};
@@ -33,7 +33,7 @@ impl Experiment for Migrations {
     fn about(&self) -> About {
         About {
             id: "gr3-migrations",
-            figure: "section 3.2, against surplus fair scheduling",
+            figure: "section 6, against surplus fair scheduling",
             title: "how often clients change the processor",
             description: "64 clients that are always ready, with weights drawn from 1 to 40. A migration is a client \
                 that is served by another processor than the last time; counted are those in 1000 slots of all \
@@ -61,15 +61,12 @@ impl Experiment for Migrations {
         rows.collect()
     }
 
-    fn verdicts(&self, data: &Table) -> Vec<Verdict> {
+    fn notes(&self, data: &Table) -> Vec<Note> {
         let of = |processors: usize| {
             let [ours, theirs] = POLICIES.map(|policy| mean_of(data, policy, processors));
             let text = |(mean, half)| format!("{} ± {}", short(mean), short(half));
-            Verdict::measured(
-                format!("migrations in 1000 slots of {processors} processors"),
-                "the paper has no figure",
-                format!("gr3mp {}, sfs {}", text(ours), text(theirs)),
-            )
+            let found = format!("gr3mp {}, sfs {}", text(ours), text(theirs));
+            Note::new(format!("migrations in 1000 slots of {processors} processors"), "", found)
         };
         PROCESSORS.map(of).into()
     }

@@ -1,5 +1,5 @@
 //! What it takes to make weights feasible: sorting all clients, or the groups of GR3 and the median of one of them.
-//! PROPORTIONAL_SHARE section 4.3, the GR3 paper's sections 3.2, 4.2 and 5.
+//! PROPORTIONAL_SHARE section 4.3, the GR3 paper's sections 3.3, 4.2 and 6.
 
 use core::cmp::Ordering;
 
@@ -8,9 +8,7 @@ use humpyard_core::random::{Random, Seed};
 use humpyard_policies::share::feasible::{FeasibleWeights, Ratio};
 
 use super::super::paper::PAPER;
-use crate::harness::{
-    About, Experiment, Plots, Row, Rows, Scale, Table, TableRow, Verdict, listed, logarithmic, rows, short,
-};
+use crate::harness::{About, Experiment, Figure, Plots, Row, Rows, Scale, Table, logarithmic, rows};
 use humpyard_lab::LabError;
 use humpyard_plot::LinePlot;
 
@@ -22,14 +20,6 @@ const DRAWS: (u32, u32) = (20, 200);
 const LIGHT_MAX: u64 = 40;
 /// Weights that are not often the same.
 const UNIFORM_MAX: u64 = 1 << 20;
-/// The most comparisons for each processor, in the mean: to find a median among n takes n (2 + 2 ln 2) by quickselect,
-/// and the candidates are 2 P at first, then half as many, and so on. To sort them takes more from 64 processors on.
-const MOST: f64 = 4.0 * (2.0 + 2.0 * core::f64::consts::LN_2);
-/// How much less or more than with other numbers of clients the comparisons by groups may be.
-const EVEN: f64 = 1.25;
-/// How much less or more than in proportion to N log N the comparisons of sorting may grow.
-const GROWTH: (f64, f64) = (0.8, 1.4);
-
 rows! {
     COLUMNS, fn row(law: &str, clients: usize, processors: usize, draws: u32, sums: &Counts) {
         let mean = |sum: u64| sum as f64 / f64::from(draws);
@@ -90,7 +80,7 @@ impl Experiment for Readjustment {
     fn about(&self) -> About {
         About {
             id: "gr3-readjustment",
-            figure: "sections 3.2, 4.2 and 5, on feasible weights",
+            figure: "sections 3.3, 4.2 and 6, on feasible weights",
             title: "comparisons that it takes to make weights feasible",
             description: "A client that is entitled to more than one of P processors gets the mean of what lighter \
                 ones have for each processor that is left. Three ways to find such clients: sorting all N by weight; \
@@ -125,21 +115,8 @@ impl Experiment for Readjustment {
         Ok(processors.map(row).collect())
     }
 
-    fn verdicts(&self, data: &Table) -> Vec<Verdict> {
-        let (draws, differ) = (data.rows().total("draws"), data.rows().total("draws_that_differ"));
-        let mut verdicts = vec![
-            Verdict::of(
-                "weights made feasible in the three ways",
-                "the same",
-                format!("the same in {} of {draws} draws", draws - differ),
-                differ == 0.0,
-            ),
-            by_processors(data),
-            by_clients(data),
-            sorting_grows(data),
-        ];
-        verdicts.extend(PROCESSORS.iter().map(|&processors| sorting_the_group(data, processors)));
-        verdicts
+    fn figures(&self) -> &'static [Figure] {
+        &FIGURES
     }
 
     fn plots(&self, data: &Table) -> Plots {
@@ -166,58 +143,31 @@ impl Experiment for Readjustment {
     }
 }
 
-/// Comparisons of the partition are O(P).
-fn by_processors(data: &Table) -> Verdict {
-    let each = |row: TableRow<'_>| row.number("partition_mean") / row.number("processors");
-    let most = |processors| data.rows().at("processors", processors as f64).map(each).fold(0.0, f64::max);
-    let found = PROCESSORS.map(most);
-    Verdict::of(
-        "partition: comparisons for each processor, the most with 2, 8, 32, 128, 512 of them",
-        format!("at most {}, that of quickselect (paper: O(P))", short(MOST)),
-        listed(found),
-        found.iter().all(|&each| each <= MOST),
-    )
+/// Returns a mean of the crowd.
+fn of_crowd(data: &Table, clients: usize, processors: usize, column: &str) -> f64 {
+    let mut rows = data.rows_of("law", "crowd").at("clients", clients as f64).at("processors", processors as f64);
+    rows.next().map_or(f64::NAN, |row| row.number(column))
 }
 
-/// Comparisons of the partition do not depend on the number of clients, where that leaves room for all heavy ones.
-fn by_clients(data: &Table) -> Verdict {
-    let rows = data.rows_of("law", "crowd").at("processors", 8.0).filter(|row| row.number("clients") >= 100.0);
-    let found = rows.clone().range("partition_mean");
-    Verdict::of(
-        "partition: comparisons with 100, 400, 1600, 8192, 65536 clients, of which 15 are heavy, on 8 processors",
-        format!("nowhere more than {EVEN} times what they are elsewhere (paper: O(P))"),
-        rows.listed("partition_mean"),
-        found.greatest <= EVEN * found.least,
-    )
-}
-
-/// Comparisons of sorting grow as N log N.
-fn sorting_grows(data: &Table) -> Verdict {
-    let rows = data.rows_of("law", "uniform").at("processors", 8.0);
-    let found: Vec<(f64, f64)> = rows.map(|row| (row.number("clients"), row.number("sorting_all_mean"))).collect();
-    let proportion = |&(clients, comparisons): &(f64, f64)| comparisons / (clients * clients.log2());
-    let first = found.first().map_or(f64::NAN, proportion);
-    let growth = found.last().map_or(f64::NAN, proportion) / first;
-    let comparisons = listed(found.iter().map(|&(_, comparisons)| comparisons));
-    Verdict::of(
-        "sorting all: growth of the comparisons from 25 to 65536 uniform weights, over that of N log N",
-        format!("{} to {}", short(GROWTH.0), short(GROWTH.1)),
-        format!("{}: {}", short(growth), comparisons),
-        (GROWTH.0..=GROWTH.1).contains(&growth),
-    )
-}
-
-/// Whether it takes less to sort the one group, which the paper says it does for few processors.
-fn sorting_the_group(data: &Table, processors: usize) -> Verdict {
-    let rows = data.rows_of("law", "crowd").at("processors", processors as f64);
-    let last = rows.max_by(|one, other| one.number("clients").total_cmp(&other.number("clients")));
-    let of = |column| last.map_or(f64::NAN, |row| row.number(column));
-    Verdict::measured(
-        format!("{processors} processors, {} heavy clients: comparisons in their group", 2 * processors - 1),
-        "sorting is simpler, and better in practice for few processors (paper)",
-        format!("sorting {}, partition {}", short(of("sorting_group_mean")), short(of("partition_mean"))),
-    )
-}
+static FIGURES: [Figure; 2] = [
+    Figure {
+        claim: "gr3-readjustment-by-processors",
+        of: |data| {
+            let [most, few] = [CLIENTS[5], CLIENTS[1]].map(|clients| of_crowd(data, clients, 8, "partition_mean"));
+            vec![most / few]
+        },
+    },
+    Figure {
+        claim: "gr3-readjustment-sorting",
+        of: |data| {
+            let ratio = |processors| {
+                let of = |column| of_crowd(data, CLIENTS[5], processors, column);
+                of("partition_mean") / of("sorting_group_mean")
+            };
+            vec![ratio(2).min(ratio(8))]
+        },
+    },
+];
 
 /// Sums over draws.
 #[derive(Default)]
@@ -324,6 +274,24 @@ fn readjusted(weights: &[u32], infeasible: &[usize], processors: usize, rest: u6
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::harness::testing::quick;
+
+    /// The most comparisons of the partition for each processor, in the mean: to find a median among n takes
+    /// n (2 + 2 ln 2) by quickselect, and the candidates are 2 P at first, then half as many, and so on.
+    const MOST: f64 = 4.0 * (2.0 + 2.0 * core::f64::consts::LN_2);
+
+    #[test]
+    fn comparisons_grow_with_processors_by_partition_and_as_n_log_n_by_sorting() {
+        let data = quick(&Readjustment);
+        assert_eq!(data.rows().total("draws_that_differ"), 0.0, "the three ways agree");
+        assert!(data.rows().all(|row| row.number("partition_mean") <= MOST * row.number("processors")));
+        let rows = data.rows_of("law", "uniform").at("processors", 8.0);
+        let proportion: Vec<f64> = rows
+            .map(|row| row.number("sorting_all_mean") / (row.number("clients") * row.number("clients").log2()))
+            .collect();
+        let growth = proportion[proportion.len() - 1] / proportion[0];
+        assert!((0.8..=1.4).contains(&growth), "{growth}");
+    }
 
     /// The example of the specification, by each of the ways: 6, 6, 3, 3, 2, 2, 1, 1.
     #[test]

@@ -12,9 +12,9 @@ use humpyard_policies::registry::ShareVisitor;
 use super::super::paper::PAPER;
 use super::machine::{Clients, Machine, Next};
 use super::messages::{self, Messages};
-use super::subject::{RIVALS, Selecting, Subject, everywhere, lines, plot, round, subjects, times_listed, weights};
+use super::subject::{RIVALS, Selecting, Subject, lines, plot, round, subjects, weights};
 use crate::harness::{
-    About, Bound, Effort, Experiment, Plots, Row, Scale, Table, TableRow, Timing, Verdict, measure, rows, short,
+    About, Effort, Experiment, Figure, Note, Plots, Row, Rows, Scale, Table, Timing, listed, measure, rows, short,
     summary_of_batches, thread_time,
 };
 use humpyard_lab::LabError;
@@ -229,7 +229,7 @@ impl Experiment for ChurnCost {
                 full, or empty, blocks. Best of as many runs, from start to end, as there was time for. Both are in \
                 virtual time on one thread, with what the tasks themselves do; gr3-fig13-live has the messages on live \
                 threads. gr3mp is on 8 processors that the thread simulates. fcfs, which knows no clients, is left \
-                out. Times that are listed beside ours are of other implementations on another machine.",
+                out.",
             columns: COLUMNS,
             ..About::of(PAPER)
         }
@@ -243,24 +243,24 @@ impl Experiment for ChurnCost {
         Ok(vec![places(scale)[part].row(scale, Effort::of(scale), seed)?])
     }
 
-    fn verdicts(&self, data: &Table) -> Vec<Verdict> {
-        let is_done = |row: &TableRow<'_>| row.number("owed_at_end") == row.number("done_at_end");
-        let done = |pattern: Pattern, claim: &str| {
-            everywhere(data.rows_of("pattern", pattern.name()), claim, "groups", is_done)
+    fn figures(&self) -> &'static [Figure] {
+        &FIGURES
+    }
+
+    fn notes(&self, data: &Table) -> Vec<Note> {
+        let times = |pattern: Pattern, policy: &str| {
+            let groups = listed(GROUPS.map(|groups| groups as f64));
+            let found = listed(GROUPS.map(|groups| time(data, pattern, policy, groups)));
+            Note::new(format!("{}, {policy}: ns with {groups} groups", pattern.name()), "", found)
         };
-        let claims = [
-            (Pattern::Ready, "ready: when each client is to have one more slot, each has one, and no more"),
-            (Pattern::Churn, "churn: when each that is runnable is to have one more slot, each has one, and no more"),
-            (Pattern::Messages, "messages: all are read, and all tasks come to their end"),
-        ];
-        let mut verdicts: Vec<Verdict> =
-            claims.into_iter().filter_map(|(pattern, claim)| done(pattern, claim)).collect();
-        verdicts.extend(ratios(data));
-        for pattern in [Pattern::Churn, Pattern::Messages] {
-            verdicts.push(order(data, pattern));
-            verdicts.extend(RIVALS.map(|policy| all_times(data, pattern, policy)));
-        }
-        verdicts
+        let growth = |pattern: Pattern, policy: &str| {
+            let found = time(data, pattern, policy, 100) / time(data, pattern, policy, 1);
+            Note::new(format!("{}, {policy}: 100 groups over 1", pattern.name()), "", short(found))
+        };
+        let growths = RIVALS.map(|policy| growth(Pattern::Churn, policy));
+        let patterns = [Pattern::Ready, Pattern::Churn, Pattern::Messages];
+        let times = patterns.into_iter().flat_map(|pattern| RIVALS.map(|policy| times(pattern, policy)));
+        growths.into_iter().chain(times).collect()
     }
 
     fn plots(&self, data: &Table) -> Plots {
@@ -281,65 +281,61 @@ impl Experiment for ChurnCost {
     }
 }
 
-/// Time of a select.
+/// Returns the time of a select.
 fn time(data: &Table, pattern: Pattern, policy: &str, groups: usize) -> f64 {
-    let is_it = |row: &TableRow<'_>| row.text("pattern") == pattern.name() && row.number("groups") as usize == groups;
-    let row = data.rows_of("policy", policy).find(is_it);
-    row.expect("every scale has these places").number("select_ns")
+    let mut rows = data.rows_of("pattern", pattern.name()).of("policy", policy).at("groups", groups as f64);
+    rows.next().map_or(f64::NAN, |row| row.number("select_ns"))
 }
 
-/// The acceptance of PROPORTIONAL_SHARE section 5.3 but for the order, and the same of messages.
-fn ratios(data: &Table) -> Vec<Verdict> {
-    let growth = |pattern| time(data, pattern, "gr3", 100) / time(data, pattern, "gr3", 1);
-    let over_gr3 = |policy| time(data, Pattern::Churn, policy, 100) / time(data, Pattern::Churn, "gr3", 100);
-    let over_ready =
-        GROUPS.map(|groups| time(data, Pattern::Churn, "gr3", groups) / time(data, Pattern::Ready, "gr3", groups));
-    vec![
-        Verdict::beside("churn: gr3, 100 groups over 1", Bound::AtMost(1.5), growth(Pattern::Churn)),
-        Verdict::beside(
-            "gr3: churn over the same clients always ready, the most of all (paper: 3)",
-            Bound::AtMost(6.0),
-            over_ready.into_iter().fold(0.0, f64::max),
-        ),
-        Verdict::beside("churn: vtrr over gr3, 100 groups", Bound::AtLeast(20.0), over_gr3("vtrr")),
-        Verdict::beside("churn: wfq-list over gr3, 100 groups", Bound::AtLeast(100.0), over_gr3("wfq-list")),
-        Verdict::beside("churn: wfq over gr3, 100 groups", Bound::AtLeast(2.0), over_gr3("wfq")),
-        Verdict::beside("messages: gr3, 100 groups over 1", Bound::AtMost(1.5), growth(Pattern::Messages)),
-    ]
+/// Returns the time among tasks that send messages.
+fn messages(data: &Table, policy: &str, groups: usize) -> f64 {
+    time(data, Pattern::Messages, policy, groups)
 }
 
-/// Who is slower than whom from 10 groups on.
-fn order(data: &Table, pattern: Pattern) -> Verdict {
-    const ORDER: [&str; 4] = ["gr3", "wfq", "vtrr", "wfq-list"];
-    let time = |policy: &str, groups| time(data, pattern, policy, groups);
-    let is_broken = |groups: &usize| !ORDER.is_sorted_by(|a, b| time(a, *groups) < time(b, *groups));
-    let broken: Vec<String> = GROUPS[1..]
-        .iter()
-        .copied()
-        .filter(is_broken)
-        .map(|groups| {
-            let times = ORDER.map(|policy| short(time(policy, groups)));
-            format!("with {groups} groups {} ns: outside", times.join(", "))
-        })
-        .collect();
-    let measured = if broken.is_empty() { "inside".to_owned() } else { broken.join("; ") };
-    let claim = format!("{}: order of times, with 10 groups and more", pattern.name());
-    Verdict::measured(claim, ORDER.join(" < "), measured)
+/// Returns that time over the one among clients that always want another slot, for each number of groups.
+fn over_ready(data: &Table, policy: &str) -> [f64; 5] {
+    GROUPS.map(|groups| messages(data, policy, groups) / time(data, Pattern::Ready, policy, groups))
 }
 
-/// The times of a policy beside those of the specification.
-fn all_times(data: &Table, pattern: Pattern, policy: &str) -> Verdict {
-    let said = match (pattern, policy) {
-        (Pattern::Churn, "gr3") => "25.7, 24.5, 26.2, 27.0, 27.8",
-        (Pattern::Churn, "vtrr") => "29, 102, 406, 1195, 3001",
-        (Pattern::Churn, "wfq") => "38, 57, 67, 70, 85",
-        (Pattern::Churn, "wfq-list") => "88, 585, 1909, 6874, 13009",
-        _ => "not said",
-    };
-    let claim =
-        format!("{}, {policy}: ns with {} groups", pattern.name(), GROUPS.map(|groups| groups.to_string()).join(", "));
-    times_listed(claim, said, GROUPS.iter().map(|&groups| time(data, pattern, policy, groups)))
+/// Returns the smallest number; NaN if one is.
+fn smallest(numbers: [f64; 5]) -> f64 {
+    numbers
+        .into_iter()
+        .fold(f64::INFINITY, |least, number| if number.is_nan() || number < least { number } else { least })
 }
+
+static FIGURES: [Figure; 5] = [
+    Figure {
+        claim: "gr3-fig13-smallest",
+        of: |data| {
+            let over_gr3 = |policy| GROUPS.map(|groups| messages(data, policy, groups) / messages(data, "gr3", groups));
+            ["vtrr", "wfq", "wfq-list", "linux24"].map(|policy| smallest(over_gr3(policy))).into()
+        },
+    },
+    Figure { claim: "gr3-fig13-gr3-constant", of: |data| vec![messages(data, "gr3", 100) / messages(data, "gr3", 1)] },
+    Figure {
+        claim: "gr3-fig13-others-grow",
+        of: |data| {
+            let growth = |policy| messages(data, policy, 100) - messages(data, policy, 1);
+            ["wfq", "wfq-list", "linux24", "vtrr"].map(growth).into()
+        },
+    },
+    Figure {
+        claim: "gr3-fig13-three-times",
+        of: |data| {
+            let mut ratios = over_ready(data, "gr3");
+            ratios.sort_by(f64::total_cmp);
+            vec![ratios[2]]
+        },
+    },
+    Figure {
+        claim: "gr3-fig13-above-fig12",
+        of: |data| {
+            let policies = ["gr3", "vtrr", "wfq", "wfq-list", "linux24"];
+            policies.map(|policy| smallest(over_ready(data, policy))).into()
+        },
+    },
+];
 
 #[cfg(test)]
 mod tests {
@@ -392,34 +388,26 @@ mod tests {
     }
 
     #[test]
-    fn verdicts_say_who_is_out_of_order() {
+    fn figures_are_quotients_of_times() {
         let of = |pattern, policy, groups| {
-            let ns = match (pattern, policy) {
-                (Pattern::Churn, "gr3") => 30.0,
-                (_, "gr3") => 10.0,
-                (_, "wfq") => 80.0,
-                (Pattern::Churn, "vtrr") if groups == 10 => 70.0,
-                (_, "vtrr") => 90.0,
-                _ => 5000.0,
+            let best = match (pattern, policy) {
+                (Pattern::Messages, "gr3") => 30.0,
+                (Pattern::Ready, "gr3") => 10.0,
+                (Pattern::Messages, _) => 90.0 + groups as f64,
+                _ => 50.0,
             };
-            let timing = Timing { best: ns, median: ns, batches: 15, slots: 1 };
-            let done = if policy == "linux24" && pattern == Pattern::Messages { 99 } else { 100 };
+            let timing = Timing { best, median: best, batches: 15, slots: 1 };
             let subject = Subject { policy, processors: 1, is_linear: false };
-            row(Place { pattern, subject, groups }, groups, &Found { timing, owed: 100, done })
+            row(Place { pattern, subject, groups }, groups, &Found { timing, owed: 100, done: 100 })
         };
         let of_pattern =
             |pattern| RIVALS.into_iter().flat_map(move |policy| GROUPS.map(|groups| of(pattern, policy, groups)));
         let data = Table::of(COLUMNS, Pattern::ALL.into_iter().flat_map(of_pattern));
-        let verdicts = ChurnCost.verdicts(&data);
-        let found = |claim: &str| {
-            let verdict = verdicts.iter().find(|verdict| verdict.claim.starts_with(claim)).unwrap();
-            (verdict.measured.as_str(), verdict.pass)
-        };
-        assert_eq!(found("churn: order"), ("with 10 groups 30, 80, 70, 5000 ns: outside", None));
-        assert_eq!(found("messages: order"), ("inside", None));
-        assert_eq!(found("gr3: churn over"), ("3: inside", None));
-        assert_eq!(found("churn: wfq-list over"), ("166.7: inside", None));
-        assert_eq!(found("messages: all"), ("not of linux24 with 1 groups", Some(false)));
-        assert_eq!(found("churn: when"), ("at all 35 places", Some(true)));
+        let figure = |claim: &str| (FIGURES.iter().find(|figure| figure.claim == claim).unwrap().of)(&data);
+        assert_eq!(figure("gr3-fig13-gr3-constant"), [1.0]);
+        assert_eq!(figure("gr3-fig13-three-times"), [3.0]);
+        assert_eq!(figure("gr3-fig13-smallest"), [91.0 / 30.0; 4]);
+        assert_eq!(figure("gr3-fig13-others-grow"), [99.0; 4]);
+        assert_eq!(figure("gr3-fig13-above-fig12")[..2], [3.0, 1.82]);
     }
 }

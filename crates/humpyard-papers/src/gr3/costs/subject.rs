@@ -9,7 +9,7 @@ use humpyard_policies::registry::{AnyShare, ShareVisitor};
 use humpyard_policies::spec::PolicySpec;
 
 use super::machine::{AlwaysReady, Machine};
-use crate::harness::{About, Effort, Rows, Scale, TableRow, Timing, Verdict, logarithmic, measure};
+use crate::harness::{About, Effort, Scale, TableRow, Timing, Verdict, logarithmic, measure};
 use humpyard_lab::LabError;
 use humpyard_plot::{Line, LinePlot, Svg};
 
@@ -101,17 +101,6 @@ impl ShareVisitor for Selecting<'_> {
 /// The slots in which every client gets as many as it has weight, if they are as many.
 pub(super) fn round(weights: &[Weight], processors: usize) -> u64 {
     weights.iter().map(|weight| u64::from(weight.get())).sum::<u64>().div_ceil(processors as u64)
-}
-
-/// Something that must be so in all these rows, or else where it is not.
-pub(super) fn everywhere<'a>(
-    rows: impl Rows<'a>,
-    claim: &str,
-    at: &str,
-    holds: impl Fn(&TableRow<'a>) -> bool,
-) -> Option<Verdict> {
-    let broken = |row: TableRow<'_>| format!("not of {} with {} {at}", row.text("policy"), row.number(at));
-    Verdict::everywhere((claim, "everywhere"), rows, holds, |count| format!("at all {count} places"), broken)
 }
 
 /// Times, in the order of their rows, beside those that the specification has of other implementations on another

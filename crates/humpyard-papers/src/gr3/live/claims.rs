@@ -1,9 +1,9 @@
 //! What live threads show of figures 14 to 19. Under one policy on one processor the schedule does not depend on the
 //! machine, and is held to PROPORTIONAL_SHARE section 5.4; the rest is measured.
 
-use super::super::web_servers::claims as simulated;
 use super::super::web_servers::servers::{EVEN_GAP, Run, rows_of};
 use super::names::{KERNEL, live_rows};
+use super::simulated;
 use crate::harness::{Bound, Rows, Table, TableRow, Verdict, short};
 
 /// A row of each run: the first of it.

@@ -6,6 +6,7 @@ mod messages;
 mod names;
 mod processors;
 mod search;
+mod simulated;
 mod turns;
 mod web_servers;
 

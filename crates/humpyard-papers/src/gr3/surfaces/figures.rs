@@ -7,14 +7,14 @@ use humpyard_core::random::Seed;
 use super::super::paper::PAPER;
 use super::claims;
 use super::place::{COLUMNS, Place, axes};
-use crate::harness::{About, Experiment, Plots, Row, Rows, Scale, Table, Verdict, whole};
+use crate::harness::{About, Experiment, Figure, Plots, Row, Rows, Scale, Table, whole};
 use humpyard_lab::LabError;
 use humpyard_plot::{Axis, Sheet, SurfacePlot};
 
 /// Numbers of clients.
-const CLIENTS: [usize; 9] = [32, 64, 128, 256, 512, 1024, 2048, 4096, 8192];
+pub(super) const CLIENTS: [usize; 9] = [32, 64, 128, 256, 512, 1024, 2048, 4096, 8192];
 /// Sums of the weights.
-const TOTALS: [u32; 5] = [1 << 14, 1 << 15, 1 << 16, 1 << 17, 1 << 18];
+pub(super) const TOTALS: [u32; 5] = [1 << 14, 1 << 15, 1 << 16, 1 << 17, 1 << 18];
 /// Those of a quick run: the corners, and a place between.
 const QUICK_CLIENTS: [usize; 3] = [32, 512, 8192];
 const QUICK_TOTALS: [u32; 2] = [1 << 14, 1 << 18];
@@ -28,10 +28,10 @@ pub(super) struct Surface {
     figure: &'static str,
     title: &'static str,
     description: &'static str,
-    policy: &'static str,
+    /// Policies with the processors of each; the first is drawn.
+    runs: &'static [(&'static str, usize)],
     ties: Ties,
-    processors: usize,
-    verdicts: fn(&Table) -> Vec<Verdict>,
+    figures: &'static [Figure],
     /// What is drawn: errors, or draws from the run queue.
     shows: Shows,
 }
@@ -53,10 +53,9 @@ const USUAL: Surface = Surface {
     figure: "",
     title: "",
     description: "",
-    policy: "",
+    runs: &[],
     ties: Ties::Lowest,
-    processors: 1,
-    verdicts: |_| Vec::new(),
+    figures: &[],
     shows: Shows::Errors,
 };
 
@@ -66,8 +65,8 @@ pub(super) static SURFACES: [Surface; 9] = [
         figure: "figure 4",
         title: "service error of weighted round robin",
         description: "The greatest error is that of the heavy client after its first visit, whatever the others are.",
-        policy: "wrr",
-        verdicts: claims::wrr,
+        runs: &[("wrr", 1)],
+        figures: claims::WRR,
         ..USUAL
     },
     Surface {
@@ -75,8 +74,8 @@ pub(super) static SURFACES: [Surface; 9] = [
         figure: "figure 5",
         title: "service error of weighted fair queueing",
         description: "The heavy client wins ties, as it must for the paper's 819.",
-        policy: "wfq",
-        verdicts: claims::wfq,
+        runs: &[("wfq", 1)],
+        figures: claims::WFQ,
         ..USUAL
     },
     Surface {
@@ -84,9 +83,9 @@ pub(super) static SURFACES: [Surface; 9] = [
         figure: "figure 6",
         title: "service error of start-time fair queueing",
         description: "The heavy client loses ties, as it must for the paper's -819.",
-        policy: "sfq",
+        runs: &[("sfq", 1)],
         ties: Ties::Highest,
-        verdicts: claims::sfq,
+        figures: claims::SFQ,
         ..USUAL
     },
     Surface {
@@ -94,8 +93,8 @@ pub(super) static SURFACES: [Surface; 9] = [
         figure: "figure 7",
         title: "service error of virtual-time round robin",
         description: "The greatest error depends on the law of the weights, and on the draw.",
-        policy: "vtrr",
-        verdicts: claims::vtrr,
+        runs: &[("vtrr", 1)],
+        figures: claims::VTRR,
         ..USUAL
     },
     Surface {
@@ -103,8 +102,8 @@ pub(super) static SURFACES: [Surface; 9] = [
         figure: "figure 8",
         title: "service error of smoothed round robin",
         description: "Clients stand in the columns in the order in which they came.",
-        policy: "srr",
-        verdicts: claims::srr,
+        runs: &[("srr", 1)],
+        figures: claims::SRR,
         ..USUAL
     },
     Surface {
@@ -112,27 +111,27 @@ pub(super) static SURFACES: [Surface; 9] = [
         figure: "figure 9",
         title: "service error of group ratio round robin",
         description: "It is that of a few slots, however many clients there are.",
-        policy: "gr3",
-        verdicts: claims::gr3,
+        runs: &[("gr3", 1)],
+        figures: claims::GR3,
         ..USUAL
     },
     Surface {
         id: "gr3-wf2q+",
-        figure: "section 4.1, which has no plot of it",
+        figure: "section 5.1, which has no plot of it",
         title: "service error of worst-case fair weighted fair queueing",
         description: "The least that a policy can reach, at a cost that grows with the logarithm of the clients.",
-        policy: "wf2q+",
-        verdicts: claims::wf2q_plus,
+        runs: &[("wf2q+", 1)],
+        figures: claims::WF2Q_PLUS,
         ..USUAL
     },
     Surface {
         id: "gr3-fig10",
         figure: "figure 10",
         title: "service error of GR3MP on 8 processors",
-        description: "Errors are looked at between slots, in each of which 8 units of work are done.",
-        policy: "gr3mp",
-        processors: 8,
-        verdicts: claims::gr3mp,
+        description: "Errors are looked at between slots, in each of which 8 units of work are done. The data have GR3 \
+            on one processor beside it, with the same weights.",
+        runs: &[("gr3mp", 8), ("gr3", 1)],
+        figures: claims::GR3MP,
         ..USUAL
     },
     Surface {
@@ -140,9 +139,8 @@ pub(super) static SURFACES: [Surface; 9] = [
         figure: "figure 11",
         title: "draws of GR3MP from its run queue for one packet, on 8 processors",
         description: "The most draws that an idle processor makes until it finds a client that no other serves.",
-        policy: "gr3mp",
-        processors: 8,
-        verdicts: claims::queue_draws,
+        runs: &[("gr3mp", 8)],
+        figures: claims::QUEUE_DRAWS,
         shows: Shows::QueueDraws,
         ..USUAL
     },
@@ -151,13 +149,15 @@ pub(super) static SURFACES: [Surface; 9] = [
 impl Surface {
     fn place(&self, part: usize, scale: Scale) -> Place {
         let (clients, totals) = scale.pick((&QUICK_CLIENTS[..], &QUICK_TOTALS[..]), (&CLIENTS[..], &TOTALS[..]));
+        let places = clients.len() * totals.len();
+        let ((policy, processors), part) = (self.runs[part / places], part % places);
         Place {
-            policy: self.policy,
+            policy,
             // The longest first, so that no core waits for it at the end.
             clients: clients[clients.len() - 1 - part % clients.len()],
             total: totals[totals.len() - 1 - part / clients.len()],
             skew: 0.1,
-            processors: self.processors,
+            processors,
             ties: self.ties,
             draws: scale.of(DRAWS),
         }
@@ -166,7 +166,7 @@ impl Surface {
     fn sheet(&self, data: &Table, name: &str, column: &str) -> Sheet {
         let (clients, totals) = axes(data);
         let height = |clients: f64, total: f64| {
-            let mut rows = data.rows().at("clients", clients).at("total", total);
+            let mut rows = data.rows_of("policy", self.runs[0].0).at("clients", clients).at("total", total);
             rows.next().map_or(f64::NAN, |row| row.number(column))
         };
         let heights = clients.iter().map(|&clients| totals.iter().map(|&total| height(clients, total)).collect());
@@ -182,16 +182,20 @@ impl Experiment for Surface {
         About { id: self.id, figure: self.figure, title: self.title, description: self.description, ..ABOUT }
     }
 
+    fn version(&self) -> u32 {
+        2
+    }
+
     fn parts(&self, scale: Scale) -> usize {
-        scale.pick(QUICK_CLIENTS.len() * QUICK_TOTALS.len(), CLIENTS.len() * TOTALS.len())
+        self.runs.len() * scale.pick(QUICK_CLIENTS.len() * QUICK_TOTALS.len(), CLIENTS.len() * TOTALS.len())
     }
 
     fn run(&self, part: usize, scale: Scale, seed: Seed) -> Result<Vec<Row>, LabError> {
         Ok(vec![self.place(part, scale).found(seed)?])
     }
 
-    fn verdicts(&self, data: &Table) -> Vec<Verdict> {
-        (self.verdicts)(data)
+    fn figures(&self) -> &'static [Figure] {
+        self.figures
     }
 
     fn plots(&self, data: &Table) -> Plots {
@@ -215,5 +219,29 @@ impl Experiment for Surface {
             sheets,
         };
         vec![("surface".to_owned(), plot.svg())]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::testing::assert_expected;
+
+    #[test]
+    fn a_surface_has_a_row_for_each_place_and_run() {
+        let [.., on_eight, _] = &SURFACES;
+        assert_eq!((on_eight.id, on_eight.parts(Scale::Full)), ("gr3-fig10", 90));
+        let places: Vec<Place> = (0..on_eight.parts(Scale::Quick)).map(|at| on_eight.place(at, Scale::Quick)).collect();
+        let of = |policy: &str| places.iter().filter(|place| place.policy == policy).count();
+        assert_eq!((of("gr3mp"), of("gr3")), (6, 6));
+        assert!(places.iter().all(|place| (place.processors == 8) == (place.policy == "gr3mp")));
+    }
+
+    /// The bounds of WF2Q+ hold with few draws too.
+    #[test]
+    fn a_small_surface_is_judged() {
+        let wf2q_plus = SURFACES.iter().find(|surface| surface.id == "gr3-wf2q+").unwrap();
+        let row = Place { draws: 2, clients: 32, ..wf2q_plus.place(0, Scale::Quick) }.found(Seed(1)).unwrap();
+        assert_expected(wf2q_plus, &Table::of(COLUMNS, [row]));
     }
 }

@@ -1,137 +1,124 @@
-//! What figures 14 to 19 claim: PROPORTIONAL_SHARE section 5.4.
+//! The figures of merit of figures 14 to 19.
 
-use super::servers::{ALL_POLICIES, EVEN_GAP, Run, SHOWN, rows_of, run_name};
-use crate::harness::{Bound, Range, Rows, Table, TableRow, Verdict, short};
+use super::servers::{Run, rows_of, run_name};
+use crate::harness::{Figure, Note, Range, Rows, Table, short};
 
-/// A row of the first server, which has the heavy processes in the first mix, under this policy.
-fn first_server(data: &Table, run: Run) -> TableRow<'_> {
-    rows_of(data, run).at("server", 1.0).next().expect("every policy has rows of the first server")
+/// Spans the errors of all processes of these rows.
+fn errors<'a>(rows: impl Rows<'a>) -> Range {
+    Range::from_zero(rows.flat_map(|row| [row.number("server_error_min"), row.number("server_error_max")]))
 }
 
-/// The longest gap of its processes.
-pub(crate) fn gap(data: &Table, run: Run) -> f64 {
-    first_server(data, run).number("server_gap_longest")
+/// Returns the longest gap of a process of the first server, which has the heavy ones in the first mix.
+fn gap(data: &Table, run: Run) -> f64 {
+    rows_of(data, run).at("server", 1.0).most("server_gap_longest")
 }
 
-/// The range of errors of the process of it that is shown.
-pub(crate) fn errors(data: &Table, run: Run) -> Range {
-    let row = first_server(data, run);
-    Range { least: row.number("process_error_min"), greatest: row.number("process_error_max") }
+/// Returns by how much Linux strays further than the worst of the others, and the best of the others than GR3: the
+/// largest error of any process, behind or ahead. Only draws of this kind count.
+fn order(data: &Table, is_counted: fn(f64) -> bool) -> [f64; 2] {
+    let largest = |policy| errors(rows_of(data, (policy, 1)).filter(|row| is_counted(row.number("draw")))).magnitude();
+    let [linux, wfq, vtrr, gr3] = ["linux24", "wfq", "vtrr", "gr3"].map(largest);
+    [linux / wfq.max(vtrr).max(gr3), linux.min(wfq).min(vtrr) / gr3]
 }
 
-pub(crate) fn gap_claim(run: Run) -> String {
-    format!("{}: longest gap of any process of weight 10", run_name(run))
+/// Returns one quotient over another, of two processors.
+fn linux_over_gr3mp(data: &Table, of: impl Fn(&Table, Run) -> f64) -> f64 {
+    of(data, ("linux24", 2)) / of(data, ("gr3mp", 2))
 }
 
-pub(crate) fn error_claim(run: Run) -> String {
-    format!("{}: errors of process {SHOWN} of weight 10", run_name(run))
-}
-
-pub(crate) fn gap_bounded(data: &Table, run: Run, bound: Bound) -> Verdict {
-    Verdict::bounded(gap_claim(run), bound, gap(data, run))
-}
-
-/// The errors of all processes of all servers, in all draws.
-pub(crate) fn whole_mix(data: &Table, run: Run) -> Range {
-    let ends = |row: TableRow<'_>| [row.number("server_error_min"), row.number("server_error_max")];
-    Range::from_zero(rows_of(data, run).flat_map(ends))
-}
-
-pub(crate) fn whole_mix_claim(run: Run) -> String {
-    format!("{}: errors of all processes", run_name(run))
-}
-
-fn whole_mix_inside(data: &Table, run: Run, (low, high): (f64, f64)) -> Verdict {
-    Verdict::bounded(whole_mix_claim(run), Bound::Within(low, high), whole_mix(data, run))
-}
-
-/// What is known of errors of others; no claim hangs on it.
-fn others(data: &Table) -> impl Iterator<Item = Verdict> {
-    let others = ALL_POLICIES.into_iter().filter(|(policy, _)| *policy != "gr3");
-    others.map(|run| Verdict::measured(whole_mix_claim(run), "no claim", whole_mix(data, run).to_string()))
-}
-
-/// Of stand-ins for a kernel.
-pub(crate) fn kernel(data: &Table) -> Vec<Verdict> {
-    let runs = [("linux24", 1), ("linux-o1", 1), ("linux24", 2), ("linux-o1", 2)];
-    let there = runs.into_iter().filter(|&run| rows_of(data, run).next().is_some());
-    there
-        .flat_map(|run| {
-            let said = "a staircase, the least even of all (paper, without a number)";
-            [
-                Verdict::measured(gap_claim(run), said, short(gap(data, run))),
-                Verdict::measured(error_claim(run), said, errors(data, run).to_string()),
-            ]
-        })
-        .collect()
-}
-
-/// The gap of a pronounced staircase.
-const STAIRCASE: f64 = 550.0;
-
-/// What the specification measured: gap, and errors of the process that is shown.
-type Said = (&'static str, f64, (f64, f64));
-
-const STAIRCASES: [Said; 4] = [
-    ("wfq", 600.0, (-0.3, 3.7)),
-    ("sfq", 600.0, (-3.3, 0.7)),
-    ("vtrr", 600.0, (-3.3, 0.7)),
-    ("srr", 600.0, (-2.0, 2.0)),
-];
-const NO_CLAIM: [Said; 4] = [
-    ("wrr", 1491.0, (-3.3, 6.7)),
-    ("strr", 355.0, (-2.0, 2.3)),
-    ("qfq", 188.0, (-0.3, 1.3)),
-    ("wf2q+", EVEN_GAP, (-0.3, 0.7)),
+/// Of the first mix.
+pub(super) const FIRST: &[Figure] = &[
+    Figure {
+        claim: "gr3-fig14-fairness",
+        of: |data| {
+            let on_two = linux_over_gr3mp(data, |data, run| errors(rows_of(data, run)).magnitude());
+            order(data, |_| true).into_iter().chain([on_two]).collect()
+        },
+    },
+    Figure {
+        claim: "gr3-fig17-staircase",
+        of: |data| {
+            let over_gr3 = ["linux24", "wfq", "vtrr"].map(|policy| gap(data, (policy, 1)) / gap(data, ("gr3", 1)));
+            over_gr3.into_iter().chain([linux_over_gr3mp(data, gap)]).collect()
+        },
+    },
+    Figure {
+        claim: "gr3-lottery-worse-than-wrr",
+        of: |data| {
+            let of_light = |policy| errors(rows_of(data, (policy, 1)).at("weight", 1.0)).magnitude();
+            vec![of_light("lottery") / of_light("wrr")]
+        },
+    },
 ];
 
-fn measured_errors(data: &Table, (policy, _, said): Said) -> Verdict {
-    Verdict::measured(
-        error_claim((policy, 1)),
-        Range { least: said.0, greatest: said.1 }.to_string(),
-        errors(data, (policy, 1)).to_string(),
-    )
-}
+/// Of the second mix, whose draw has the number 0, and of the third.
+pub(super) const OTHERS: &[Figure] = &[Figure {
+    claim: "gr3-web2-web3-same",
+    of: |data| [order(data, |draw| draw == 0.0), order(data, |draw| draw > 0.0)].concat(),
+}];
 
-pub(crate) fn staircase(data: &Table) -> Vec<Verdict> {
-    let there = STAIRCASES.into_iter().filter(|&(policy, ..)| rows_of(data, (policy, 1)).next().is_some());
-    there
-        .flat_map(|said| [gap_bounded(data, (said.0, 1), Bound::AtLeast(STAIRCASE)), measured_errors(data, said)])
-        .collect()
-}
-
-pub(crate) fn gr3(data: &Table) -> Vec<Verdict> {
-    let gr3 = ("gr3", 1);
-    let mut verdicts = vec![
-        gap_bounded(data, gr3, Bound::AtMost(300.0)),
-        Verdict::bounded(error_claim(gr3), Bound::Within(-1.1, 1.1), errors(data, gr3)),
-        whole_mix_inside(data, gr3, (-2.0, 2.0)),
-    ];
-    verdicts.extend(staircase(data));
-    verdicts.extend(STAIRCASES.iter().map(|&(policy, ..)| {
-        let ratio = gap(data, gr3) / gap(data, (policy, 1));
-        Verdict::bounded(format!("longest gap of gr3 over that of {policy}"), Bound::AtMost(0.55), ratio)
-    }));
-    verdicts.extend(NO_CLAIM.iter().flat_map(|&said| {
-        let run = (said.0, 1);
-        [Verdict::measured(gap_claim(run), short(said.1), short(gap(data, run))), measured_errors(data, said)]
-    }));
-    verdicts
-}
-
-pub(crate) fn gr3mp(data: &Table) -> Vec<Verdict> {
-    let on = |processors: usize| {
-        let run = ("gr3mp", processors);
-        let even = EVEN_GAP / processors as f64;
-        [gap_bounded(data, run, Bound::AtMost(2.0 * even)), whole_mix_inside(data, run, (-2.5, 2.5))]
+/// Returns the gaps and errors of these runs.
+pub(super) fn notes(data: &Table, runs: &[Run]) -> Vec<Note> {
+    let note = |&run: &Run| {
+        let found = format!("{}; {}", short(gap(data, run)), errors(rows_of(data, run)));
+        Note::new(format!("{}: longest gap of server 1; errors of all processes", run_name(run)), "", found)
     };
-    [2, 8].into_iter().flat_map(on).collect()
+    runs.iter().map(note).collect()
 }
 
-pub(crate) fn second(data: &Table) -> Vec<Verdict> {
-    [whole_mix_inside(data, ("gr3", 1), (-2.0, 1.4))].into_iter().chain(others(data)).collect()
-}
+#[cfg(test)]
+mod tests {
+    use super::super::figures::SERVERS;
+    use super::super::servers::EVEN_GAP;
+    use super::*;
+    use crate::harness::testing::{assert_expected, quick};
 
-pub(crate) fn third(data: &Table) -> Vec<Verdict> {
-    [whole_mix_inside(data, ("gr3", 1), (-2.3, 2.3))].into_iter().chain(others(data)).collect()
+    fn of(id: &str) -> Table {
+        quick(SERVERS.iter().find(|servers| servers.id == id).unwrap())
+    }
+
+    fn is_within(range: Range, low: f64, high: f64) -> bool {
+        low <= range.least && range.greatest <= high
+    }
+
+    #[test]
+    fn gr3_serves_evenly_and_others_in_bursts() {
+        let data = of("gr3-fig17");
+        let gr3 = ("gr3", 1);
+        assert!(gap(&data, gr3) <= 2.0 * EVEN_GAP, "{}", gap(&data, gr3));
+        assert!(is_within(errors(rows_of(&data, gr3)), -2.0, 2.0));
+        for policy in ["wfq", "sfq", "vtrr", "srr"] {
+            assert!(gap(&data, (policy, 1)) >= 550.0, "{policy}: {}", gap(&data, (policy, 1)));
+        }
+    }
+
+    #[test]
+    fn gr3mp_serves_evenly_on_two_processors_and_on_eight() {
+        let data = of("gr3-fig19");
+        for processors in [2, 8] {
+            let run = ("gr3mp", processors);
+            assert!(gap(&data, run) <= 2.0 * EVEN_GAP / processors as f64, "{processors}: {}", gap(&data, run));
+            assert!(is_within(errors(rows_of(&data, run)), -2.5, 2.5), "{processors}");
+        }
+    }
+
+    #[test]
+    fn gr3_is_as_fair_with_other_weights() {
+        let data = of("gr3-web3");
+        let of_draws = |is_counted: fn(f64) -> bool| {
+            errors(rows_of(&data, ("gr3", 1)).filter(|row| is_counted(row.number("draw"))))
+        };
+        assert!(
+            is_within(of_draws(|draw| draw == 0.0), -2.0, 1.4) && is_within(of_draws(|draw| draw > 0.0), -2.3, 2.3)
+        );
+        assert_eq!(of_draws(|draw| draw == 0.0), errors(rows_of(&of("gr3-web2"), ("gr3", 1))));
+    }
+
+    #[test]
+    fn outcomes_are_the_expected_ones() {
+        for id in ["gr3-fig17", "gr3-web3"] {
+            let experiment = SERVERS.iter().find(|servers| servers.id == id).unwrap();
+            assert_expected(experiment, &quick(experiment));
+        }
+    }
 }

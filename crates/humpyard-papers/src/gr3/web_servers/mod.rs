@@ -1,6 +1,6 @@
 //! The web servers of figures 14 to 19, in virtual time.
 
-pub(super) mod claims;
+mod claims;
 mod figures;
 pub(super) mod servers;
 pub(super) mod service;

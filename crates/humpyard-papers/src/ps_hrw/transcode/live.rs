@@ -199,7 +199,7 @@ fn in_every_run(data: &Table, claim: &str, holds: impl Fn(&TableRow<'_>) -> bool
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::Outcome;
+    use crate::harness::Mark;
 
     #[test]
     fn every_steering_policy_transcodes_everything() {
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(data.len(), policies().len());
         assert!(data.rows().all(|row| row.number("streams") == 20.0 && row.number("gops_in") == 40.0));
         let verdicts = LiveFilms.verdicts(&data);
-        let failed: Vec<&Verdict> = verdicts.iter().filter(|verdict| verdict.outcome == Outcome::Fail).collect();
+        let failed: Vec<&Verdict> = verdicts.iter().filter(|verdict| verdict.outcome == Mark::Fail).collect();
         assert!(failed.is_empty(), "{failed:#?}");
         assert_eq!(LiveFilms.plots(&data).len(), PLOTS.len());
     }
