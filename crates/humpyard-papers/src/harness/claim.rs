@@ -176,8 +176,6 @@ struct WrittenClaim {
     _figure_of_merit: String,
     seeds: usize,
     untestable: Option<String>,
-    #[serde(rename = "today")]
-    _today: String,
 }
 
 impl From<WrittenClaim> for Claim {
@@ -231,7 +229,7 @@ mod tests {
     fn holds(fields: &str, found: &[f64]) -> bool {
         let text = format!(
             "[[claim]]\nid = \"x\"\npaper = \"p\"\nsection = \"1\"\nsays = \"s\"\nexperiment = \"e\"\n\
-                figure_of_merit = \"f\"\nseeds = 1\ntoday = \"t\"\n{fields}"
+                figure_of_merit = \"f\"\nseeds = 1\n{fields}"
         );
         let file: ClaimsFile = toml::from_str(&text).unwrap();
         file.claim.into_iter().map(Claim::from).next().unwrap().holds(found)
