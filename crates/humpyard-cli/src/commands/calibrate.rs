@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use humpyard::lab::calibrate::{
-    CalibrateOptions, Calibration, EVICTED, HANDED_OVER, Matrix, ServiceCalibration, calibrate as measure,
+    COLD_LENGTH, CalibrateOptions, Calibration, EVICTED, HANDED_OVER, Matrix, ServiceCalibration, calibrate as measure,
     parse_services,
 };
 use humpyard::lab::report::ReportFile;
@@ -84,6 +84,7 @@ fn options(arguments: &CalibrateArguments) -> Result<CalibrateOptions, Failure> 
         longest: Duration::from_secs_f64(seconds),
         matrix,
         machine: arguments.machine,
+        cold_length: COLD_LENGTH,
         seed: Seed(arguments.common.seed),
     })
 }

@@ -6,7 +6,7 @@ use core::time::Duration;
 use humpyard_core::name::Named;
 use humpyard_core::random::Seed;
 
-use super::{CalibrateOptions, calibrate};
+use super::{COLD_LENGTH, CalibrateOptions, calibrate};
 use crate::LabError;
 use crate::costs::{Costs, Origin};
 
@@ -26,7 +26,14 @@ impl Costs {
             return Ok(());
         }
         let longest = EACH * services.len() as u32;
-        let options = CalibrateOptions { services, longest, matrix: false, machine: false, seed: Seed(1) };
+        let options = CalibrateOptions {
+            services,
+            longest,
+            matrix: false,
+            machine: false,
+            cold_length: COLD_LENGTH,
+            seed: Seed(1),
+        };
         let measured = calibrate(&options, stop, tell)?.costs();
         self.switch_upper_ns = self.switch_upper_ns.into_iter().chain(measured.switch_upper_ns).reduce(f64::max);
         for (spec, mut line) in measured.lines {

@@ -56,8 +56,8 @@ const FLOWS: usize = 64;
 const TURNS: u32 = 4;
 /// Batches of a length in each turn, at least.
 const BATCHES_MIN: usize = 8;
-/// Length of the packets on which the cost of cold cores is measured, in bytes: it does not depend on it.
-const COLD_LENGTH: usize = 512;
+/// Length of the packets on which the cost of cold cores is measured, where nobody asks for another, in bytes.
+pub const COLD_LENGTH: usize = 512;
 /// Packets timed one by one for each of these costs, at least and at most.
 const SINGLES: (usize, usize) = (15, 4000);
 /// Packets that make a core warm again before the same packet is timed once more: an even number, see its use.
@@ -78,6 +78,8 @@ pub struct CalibrateOptions {
     pub matrix: bool,
     /// Whether it is measured what the machine adds to the work.
     pub machine: bool,
+    /// Length of the packets on which the cost of cold cores is measured, in bytes: one of [`LENGTHS`].
+    pub cold_length: usize,
     /// Where the payloads of the packets come from.
     pub seed: Seed,
 }
@@ -312,6 +314,7 @@ fn measure_services(
         packets: Packets::generate(options.seed),
         clock_ns: clock_ns(),
         longest: longest / options.services.len() as u32,
+        cold_length: options.cold_length,
     };
     let mut neighbours = bench.neighbours()?;
     let mut evictor = Evictor::new(EVICTED.into_iter().max().unwrap_or_default());
@@ -325,6 +328,7 @@ struct Bench {
     clock_ns: f64,
     /// Time for each service.
     longest: Duration,
+    cold_length: usize,
 }
 
 /// A service whose packets come in between.
@@ -341,7 +345,7 @@ impl Bench {
             let named = named(entry.name);
             Ok(Neighbour {
                 subject: Subject::new(&named, self.clock_ns)?,
-                pool: self.packets.pool(&named, COLD_LENGTH, NEIGHBOUR_PACKETS)?,
+                pool: self.packets.pool(&named, self.cold_length, NEIGHBOUR_PACKETS)?,
                 name: named.name,
             })
         };
@@ -358,9 +362,14 @@ impl Bench {
         let pools = self.packets.of(named)?;
         let mut subject = Subject::new(named, self.clock_ns)?;
         let (points, tally) = self.lengths(&named.name, &mut subject, &pools, steps)?;
-        let cold = pools.get(LENGTHS.iter().position(|&length| length == COLD_LENGTH).unwrap_or_default());
-        let mut cold =
-            Cold { subject, pool: cold.map_or(&[], Vec::as_slice), longest: self.longest.mul_f64(1.0 - LINES) };
+        let Some(cold) = LENGTHS.iter().position(|&length| length == self.cold_length) else {
+            return Err(LabError::option(format!("no packets of {} bytes are measured", self.cold_length)));
+        };
+        let mut cold = Cold {
+            subject,
+            pool: pools.get(cold).map_or(&[], Vec::as_slice),
+            longest: self.longest.mul_f64(1.0 - LINES),
+        };
         let evicted = cold.after_evictions(evictor, &named.name, steps)?;
         let after = cold.after_services(neighbours, &named.name, steps)?;
         let over_services = sorted(after.iter().map(|after| after.penalty_ns));
@@ -586,6 +595,7 @@ mod tests {
             longest: Duration::ZERO,
             matrix: false,
             machine: false,
+            cold_length: COLD_LENGTH,
             seed: Seed(1),
         };
         let mut told = Vec::new();

@@ -116,6 +116,11 @@ pub trait Experiment: Sync {
         1
     }
 
+    /// The experiment whose rows it has: of several that run the same, the first. Parts of that are not run again.
+    fn rows_of(&self) -> &'static str {
+        self.about().id
+    }
+
     /// How many parts it has at this scale.
     fn parts(&self, scale: Scale) -> usize;
 

@@ -21,7 +21,13 @@ pub(super) fn parts(experiment: &dyn Experiment, options: &ReproduceOptions) -> 
     seeds(experiment, options.scale) * experiment.parts(options.scale)
 }
 
-/// The rows of parts that are done, in a directory of their own, by scale, seed, experiment and its version.
+/// Returns the seed of one of these parts, and its number among those of the seed.
+fn of_seed(options: &ReproduceOptions, experiment: &dyn Experiment, part: usize) -> (Seed, usize) {
+    let of_seed = experiment.parts(options.scale);
+    (Seed(options.seed.0.wrapping_add((part / of_seed) as u64)), part % of_seed)
+}
+
+/// The rows of parts that are done, in a directory of their own, by scale, and there by experiment, version and seed.
 pub(super) struct Kept {
     directory: PathBuf,
     /// The parts of this run.
@@ -36,21 +42,21 @@ impl Kept {
     /// # Errors
     /// If it cannot be made.
     pub(super) fn open(options: &ReproduceOptions) -> Result<Self, LabError> {
-        let name = format!("{:?}-{}", options.scale, options.seed.0);
-        let directory = options.directory.join(".parts").join(name);
+        let directory = options.directory.join(".parts").join(format!("{:?}", options.scale));
         fs::create_dir_all(&directory).map_err(|error| unwritable(&directory, &error))?;
         let scratch = directory.join("running");
         let mut kept = Self { directory, done: Vec::new(), scratch };
         for experiment in &options.experiments {
             let parts = 0..parts(*experiment, options);
-            kept.done.extend(parts.map(|part| kept.path(*experiment, part)).collect::<Vec<_>>());
+            kept.done.extend(parts.map(|part| kept.path(options, *experiment, part)).collect::<Vec<_>>());
         }
         Ok(kept)
     }
 
     /// Where the rows of a part are kept.
-    fn path(&self, experiment: &dyn Experiment, part: usize) -> PathBuf {
-        self.directory.join(format!("{}-v{}-{part}.rows", experiment.about().id, experiment.version()))
+    fn path(&self, options: &ReproduceOptions, experiment: &dyn Experiment, part: usize) -> PathBuf {
+        let (Seed(seed), part) = of_seed(options, experiment, part);
+        self.directory.join(format!("{}-v{}-seed{seed}-{part}.rows", experiment.rows_of(), experiment.version()))
     }
 
     /// A part: what is kept of it, or else what it yields now.
@@ -63,14 +69,13 @@ impl Kept {
         experiment: &dyn Experiment,
         part: usize,
     ) -> Result<Part, LabError> {
-        let path = self.path(experiment, part);
+        let path = self.path(options, experiment, part);
         if let Some(kept) = read(&path, experiment) {
             return Ok(kept);
         }
         let begin = Instant::now();
-        let of_seed = experiment.parts(options.scale);
-        let seed = Seed(options.seed.0.wrapping_add((part / of_seed) as u64));
-        let rows = experiment.run(part % of_seed, options.scale, seed)?;
+        let (seed, part) = of_seed(options, experiment, part);
+        let rows = experiment.run(part, options.scale, seed)?;
         let seconds = begin.elapsed().as_secs_f64();
         let table = Table::of(experiment.columns(), rows);
         let text = format!("{seconds}\n{}", table.csv());

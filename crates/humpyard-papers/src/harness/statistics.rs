@@ -46,11 +46,6 @@ impl Range {
     pub(crate) fn magnitude(self) -> f64 {
         self.greatest.max(-self.least)
     }
-
-    /// Multiplies both ends.
-    pub(crate) fn times(self, factor: f64) -> Self {
-        Self { least: self.least * factor, greatest: self.greatest * factor }
-    }
 }
 
 impl From<&Statistic> for Range {

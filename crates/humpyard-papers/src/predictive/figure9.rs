@@ -9,8 +9,7 @@ use super::locality::SETTING;
 use super::machine::{ENGINES, Feed, Job, Trial, drawn, length, run};
 use super::paper::{DRAWS, PAPER, drawn_seed};
 use crate::harness::{
-    About, Bound, Column, Experiment, Plots, Range, Row, Rows, Scale, Table, Verdict, columns, mean, short, split,
-    whole,
+    About, Column, Experiment, Figure, Plots, Row, Rows, Scale, Table, columns, mean, short, split, whole,
 };
 use humpyard_lab::LabError;
 use humpyard_plot::{Axis, LinePlot};
@@ -25,6 +24,10 @@ const CHANGE: usize = 10_000;
 /// Packets that are looked at, and every how many.
 const SHOWN: (usize, usize, usize) = (8_000, 12_000, 5);
 const QUEUE: usize = 64;
+/// Packets after the change that are not looked at for the new shares.
+const SETTLED: usize = 500;
+/// Engines of the first application that count as its new share: 12.8, within a tenth.
+const ENOUGH: f64 = 12.0;
 /// Shares of the processing, before the change and after.
 const SHARES: [[f64; 3]; 2] = [[1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0], [0.8, 0.1, 0.1]];
 const COLUMNS: &[Column] = columns![
@@ -92,14 +95,18 @@ impl Experiment for Figure9 {
         Ok(rows)
     }
 
-    fn verdicts(&self, data: &Table) -> Vec<Verdict> {
-        MACHINES.into_iter().flat_map(|machine| machine_verdicts(data, machine)).collect()
+    fn figures(&self) -> &'static [Figure] {
+        &FIGURES
+    }
+
+    fn seed_column(&self) -> Option<&'static str> {
+        Some("draw")
     }
 
     fn plots(&self, data: &Table) -> Plots {
         let plot = |policy: &'static str| {
             let rows = data.rows_of("policy", policy).of("costs", Machine::Paper.name()).at("draw", 1.0);
-            let lines = PAYLOAD.into_iter().zip(["engines_1", "engines_2", "engines_3"]);
+            let lines = PAYLOAD.into_iter().zip(ENGINES_OF);
             let svg = LinePlot {
                 title: format!("{}: {policy}", self.about().title),
                 description: "Costs of the paper, first draw.".to_owned(),
@@ -113,45 +120,43 @@ impl Experiment for Figure9 {
     }
 }
 
-/// Engines of the first application after each packet that is looked at.
-type Series = Vec<(usize, f64)>;
+/// Columns of the engines that are warm for each application.
+const ENGINES_OF: [&str; 3] = ["engines_1", "engines_2", "engines_3"];
 
-fn series(data: &Table, machine: Machine, policy: &str, draw: usize) -> Series {
-    let rows = data.rows_of("policy", policy).of("costs", machine.name()).at("draw", draw as f64);
-    rows.map(|row| (row.number("packet") as usize, row.number("engines_1"))).collect()
+/// Returns the rows of a policy from one packet to another, with the paper's costs.
+fn between<'a>(data: &'a Table, policy: &'a str, packets: core::ops::Range<usize>) -> impl Rows<'a> {
+    let rows = data.rows_of("policy", policy).of("costs", Machine::Paper.name());
+    rows.filter(move |row| packets.contains(&(row.number("packet") as usize)))
 }
 
-/// Mean and deviation between two packets.
-fn moments(series: &[(usize, f64)], from: usize, to: usize) -> (f64, f64) {
-    let values: Vec<f64> = series.iter().filter(|point| (from..to).contains(&point.0)).map(|point| point.1).collect();
-    let mean = mean(&values);
-    (mean, (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64).sqrt())
+/// Returns the deviation of the engines of the first application before the change.
+fn deviation(data: &Table, policy: &str) -> f64 {
+    let rows = || between(data, policy, SHOWN.0..CHANGE);
+    let mean_engines = rows().mean(ENGINES_OF[0]);
+    let squares: Vec<f64> = rows().numbers(ENGINES_OF[0]).map(|engines| (engines - mean_engines).powi(2)).collect();
+    mean(&squares).sqrt()
 }
 
-fn machine_verdicts(data: &Table, machine: Machine) -> Vec<Verdict> {
-    let draws = data.rows().most("draw") as usize;
-    let each = |of: &dyn Fn(usize) -> f64| Range::of((1..=draws).map(of));
-    let lap = |draw| series(data, machine, LAP, draw);
-    let before = each(&|draw| moments(&lap(draw), SHOWN.0, CHANGE).0);
-    let after = each(&|draw| moments(&lap(draw), CHANGE + 500, SHOWN.1).0);
-    let smooth = each(&|draw| {
-        let fcfs = series(data, machine, FCFS, draw);
-        moments(&lap(draw), SHOWN.0, CHANGE).1 / moments(&fcfs, SHOWN.0, CHANGE).1
-    });
-    let reached = each(&|draw| {
-        let point = lap(draw).into_iter().find(|point| point.0 >= CHANGE && point.1 >= 12.0);
-        point.map_or(f64::INFINITY, |point| (point.0 - CHANGE) as f64)
-    });
-    let third = Bound::Within(16.0 / 3.0 - 0.7, 16.0 / 3.0 + 0.7);
-    [
-        ("engines of application 1 by LAP before the change, mean", third, before),
-        ("engines of application 1 by LAP after the change, mean", Bound::Within(12.1, 13.5), after),
-        ("their deviation by LAP before the change over that by FCFS", Bound::AtMost(0.6), smooth),
-        ("packets after the change until application 1 has 12 engines", Bound::AtMost(256.0), reached),
-    ]
-    .map(|(claim, bound, found)| Verdict::bounded(format!("{} costs: {claim}", machine.name()), bound, found))
-    .into()
-}
+static FIGURES: [Figure; 3] = [
+    Figure {
+        claim: "predictive-fig9-shares",
+        of: |data| {
+            let means = |packets: core::ops::Range<usize>| {
+                ENGINES_OF.map(|column| between(data, LAP, packets.clone()).mean(column))
+            };
+            [means(SHOWN.0..CHANGE), means(CHANGE + SETTLED..SHOWN.1)].concat()
+        },
+    },
+    Figure { claim: "predictive-fig9-smooth", of: |data| vec![deviation(data, FCFS) / deviation(data, LAP)] },
+    Figure {
+        claim: "predictive-fig9-adapts",
+        of: |data| {
+            let mut after = between(data, LAP, CHANGE..SHOWN.1);
+            let reached = after.find(|row| row.number(ENGINES_OF[0]) >= ENOUGH);
+            vec![reached.map_or(f64::INFINITY, |row| row.number("packet") - CHANGE as f64)]
+        },
+    },
+];
 
 #[cfg(test)]
 mod tests {

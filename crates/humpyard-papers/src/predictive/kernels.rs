@@ -12,19 +12,18 @@ use humpyard_core::policy::{Build, Estimate};
 use humpyard_core::random::Seed;
 use humpyard_policies::estimate::least_squares::{LeastSquares, LeastSquaresParams};
 
-use super::costs::{Machine, NAMES, noise};
-use super::machine::{ENGINES, drawn, mean_work, thirty};
+use super::costs::{Machine, NAMES, PAYLOAD, noise};
+use super::machine::{drawn, mean_work, thirty};
 use super::paper::{DRAWS, PAPER};
 use crate::harness::{
-    About, Bound, Column, Experiment, Plots, Row, Rows, Scale, Table, TableRow, Verdict, rows, short, whole,
+    About, Column, Experiment, Figure, Note, Plots, Row, Rows, Scale, Table, TableRow, mean, rows, short, whole,
 };
 use humpyard_lab::LabError;
 use humpyard_lab::calibrate::{CalibrateOptions, Calibration, LENGTHS, LineFit, calibrate, parse_services};
-use humpyard_plot::statistics::Statistic;
 use humpyard_plot::{Axis, Bar, BarGroup, BarPlot, Line, LinePlot, Point, Svg};
 
 /// A figure: how its data come about, and what is said of them.
-pub(super) struct Figure {
+pub(super) struct Kernels {
     id: &'static str,
     figure: &'static str,
     title: &'static str,
@@ -33,12 +32,13 @@ pub(super) struct Figure {
     /// Whether services are measured.
     is_timed: bool,
     run: fn(Scale, usize, Seed) -> Result<Vec<Row>, LabError>,
-    verdicts: fn(&Table) -> Vec<Verdict>,
+    figures: &'static [Figure],
+    notes: fn(&Table) -> Vec<Note>,
     plot: fn(&str, &Table) -> Svg,
 }
 
-pub(super) static FIGURES: [Figure; 3] = [
-    Figure {
+pub(super) static EXPERIMENTS: [Kernels; 3] = [
+    Kernels {
         id: "predictive-fig2",
         figure: "figure 2",
         title: "processing time over the length of packets",
@@ -49,24 +49,25 @@ pub(super) static FIGURES: [Figure; 3] = [
         columns: TIMES,
         is_timed: true,
         run: times,
-        verdicts: linear,
+        figures: LINEAR,
+        notes: fits,
         plot: by_length,
     },
-    Figure {
+    Kernels {
         id: "predictive-fig3",
         figure: "figure 3",
         title: "what a cold cache adds",
         description: "`measured` is what a packet of 512 bytes takes longer on this machine after one of another \
-            service (the median over services), and after 512 KiB, 2 MiB and 16 MiB of memory were touched; `table 1` \
-            is the paper's. What is measured at other lengths is not known: that the penalty does not depend on the \
-            length is assumed, as in the paper.",
+            service (the median over services), and after 512 KiB, 2 MiB and 16 MiB of memory were touched; of \
+            encrypt also with packets of 64 and of 1,500 bytes. `table 1` is the paper's.",
         columns: PENALTIES,
         is_timed: true,
         run: penalties,
-        verdicts: dearer,
+        figures: DEARER,
+        notes: penalties_noted,
         plot: by_cause,
     },
-    Figure {
+    Kernels {
         id: "predictive-table1",
         figure: "table 1",
         title: "costs of the applications, and what least squares finds of them",
@@ -75,23 +76,29 @@ pub(super) static FIGURES: [Figure; 3] = [
         columns: LEARNED,
         is_timed: false,
         run: learned,
-        verdicts: recovered,
+        figures: RECOVERED,
+        notes: |_| Vec::new(),
         plot: lines_learned,
     },
 ];
 
 const TABLE: &str = "table 1";
 const MEASURED: &str = "measured";
+/// What came before a packet on a cold engine.
+const OTHER: &str = "another application";
 rows! {
-    TIMES, fn time_row(source: &str, name: &str, bytes: f64, [median, low, high]: [f64; 3], fit: &LineFit) {
+    TIMES, fn time_row(
+        source: &str, name: &str, bytes: f64, [median, low, high]: [f64; 3], fit: &LineFit, gamma: f64
+    ) {
         text source = source, text application = name, real bytes = bytes, real median_ns = median, real low_ns = low,
         real high_ns = high, real fixed_ns = fit.fixed_ns, real per_byte_ns = fit.per_byte_ns,
-        real r_squared = fit.r_squared,
+        real r_squared = fit.r_squared, real bytes_out_over_in = gamma,
     }
 }
 rows! {
-    PENALTIES, fn penalty_row(source: &str, name: &str, after: String, penalty: f64, work: f64) {
-        text source = source, text application = name, text after = after, real penalty_ns = penalty,
+    PENALTIES, fn penalty_row(source: &str, name: &str, bytes: u32, after: String, penalty: f64, work: f64) {
+        text source = source, text application = name, integer bytes = bytes, text after = after,
+        real penalty_ns = penalty,
         real work_ns = work,
     }
 }
@@ -111,19 +118,20 @@ rows! {
 }
 /// Bytes out for each that comes in, by table 1, of the applications in order; of compression the mean of what it says.
 const GAMMA: [f64; 4] = [1.0, 1.0, 0.235, 1.14];
-/// Table 1 itself: alpha, beta and pi in us on an engine of 167 MHz.
-const TABLE_1: [(f64, f64, f64); 4] =
-    [(51.0, 0.0, 70.0), (320.0, 1.3, 170.0), (970.0, 7.6, 950.0), (320.0, 9.2, 175.0)];
 /// Drawn times of each length.
 const SAMPLES: usize = 64;
-/// Bytes of the packets on which cold engines are measured.
-const COLD_BYTES: u32 = 512;
+/// Bytes of the packets on which cold engines are measured: those of all services first, then the shortest and the
+/// longest.
+const COLD_BYTES: [u32; 3] = [512, 64, 1500];
+/// What is touched to lose all caches.
+const ALL_LOST: &str = "16384 KiB touched";
 
 /// What services take on this machine.
-fn measure(scale: Scale, seed: Seed) -> Result<Calibration, LabError> {
+fn measure(scale: Scale, names: &[&str], cold_bytes: u32, seed: Seed) -> Result<Calibration, LabError> {
     let longest = Duration::from_secs(scale.pick(5, 24));
-    let services = parse_services(&NAMES.join(","))?;
-    let options = CalibrateOptions { services, longest, matrix: false, machine: false, seed };
+    let services = parse_services(&names.join(","))?;
+    let cold_length = cold_bytes as usize;
+    let options = CalibrateOptions { services, longest, matrix: false, machine: false, cold_length, seed };
     calibrate(&options, &AtomicBool::new(false), &mut |_, _, _| ())
 }
 
@@ -143,54 +151,82 @@ fn times(scale: Scale, _: usize, seed: Seed) -> Result<Vec<Row>, LabError> {
             .zip(&drawn)
             .flat_map(|(&length, times)| times.iter().map(move |&time| (length as f64, time)));
         let fit = LineFit::of(&points.collect::<Vec<_>>());
+        let gamma = GAMMA[NAMES.iter().position(|known| *known == name).unwrap_or_default()];
         for (&length, times) in LENGTHS.iter().zip(&drawn) {
             let at = |part: f64| times[((SAMPLES - 1) as f64 * part).round() as usize];
-            rows.push(time_row(TABLE, name, length as f64, [at(0.5), at(0.05), at(0.95)], &fit));
+            rows.push(time_row(TABLE, name, length as f64, [at(0.5), at(0.05), at(0.95)], &fit, gamma));
         }
     }
-    for service in measure(scale, seed)?.services {
+    for service in measure(scale, &NAMES, COLD_BYTES[0], seed)?.services {
         for point in &service.points {
             let times = [point.median_ns, point.p10_ns, point.p90_ns];
-            rows.push(time_row(MEASURED, &service.service, point.length_bytes, times, &service.fit));
+            let (name, bytes) = (&service.service, point.length_bytes);
+            rows.push(time_row(MEASURED, name, bytes, times, &service.fit, point.expansion));
         }
     }
     Ok(rows)
 }
 
+/// Returns the rows of a service of this machine.
+fn measured<'a>(data: &'a Table, application: &'a str) -> impl Rows<'a> {
+    data.rows_of("source", MEASURED).of("application", application)
+}
+
+/// Returns the times of the shortest and of the longest packets.
+fn ends(data: &Table, application: &str) -> [f64; 2] {
+    let times = || measured(data, application).numbers("median_ns");
+    [times().next(), times().last()].map(|time| time.unwrap_or(f64::NAN))
+}
+
 /// Figure 2.
-fn linear(data: &Table) -> Vec<Verdict> {
-    let of = |source: &str, name: &str, column: &str| {
-        let mut rows = data.rows_of("source", source);
-        rows.find(|row| row.text("application") == name).map_or(f64::NAN, |row| row.number(column))
+const LINEAR: &[Figure] = &[
+    Figure {
+        claim: "predictive-fig2-linear",
+        of: |data| {
+            let over_line = |row: TableRow<'_>| {
+                let line = row.number("fixed_ns") + row.number("bytes") * row.number("per_byte_ns");
+                row.number("median_ns") / line
+            };
+            let ratios = PAYLOAD.into_iter().flat_map(|application| measured(data, application).map(over_line));
+            let furthest = ratios.max_by(|one, other| (one - 1.0).abs().total_cmp(&(other - 1.0).abs()));
+            let [shortest, longest] = ends(data, "forward");
+            furthest.into_iter().chain([longest / shortest]).collect()
+        },
+    },
+    Figure {
+        claim: "predictive-fig2-payload",
+        of: |data| {
+            let growth = |application| {
+                let [shortest, longest] = ends(data, application);
+                longest - shortest
+            };
+            PAYLOAD.map(growth).into()
+        },
+    },
+    Figure {
+        claim: "predictive-fig2-compress-varies",
+        of: |data| {
+            let spread = |row: TableRow<'_>| (row.number("high_ns") - row.number("low_ns")) / row.number("median_ns");
+            let of = |application| mean(&measured(data, application).map(spread).collect::<Vec<_>>());
+            ["encrypt", "fec"].map(|application| of("compress") / of(application)).into()
+        },
+    },
+    Figure {
+        claim: "predictive-table1-gamma",
+        of: |data| {
+            let of = |application| measured(data, application).mean("bytes_out_over_in");
+            ["forward", "encrypt", "fec"].map(of).into()
+        },
+    },
+];
+
+/// Returns how well lines fit the services of this machine.
+fn fits(data: &Table) -> Vec<Note> {
+    let note = |application: &str| {
+        let found = measured(data, application).next().map_or(f64::NAN, |row| row.number("r_squared"));
+        Note::new(format!("R^2 of {application} on this machine"), "", short(found))
     };
-    let mut verdicts = Vec::new();
-    for source in [TABLE, MEASURED] {
-        let explained = |name| of(source, name, "r_squared");
-        let slope = 1500.0 * of(source, "forward", "per_byte_ns") / of(source, "forward", "fixed_ns");
-        let claims = [
-            (
-                "R^2 of encrypt".to_owned(),
-                "more than 0.98".to_owned(),
-                explained("encrypt"),
-                explained("encrypt") > 0.98,
-            ),
-            ("R^2 of fec".to_owned(), "more than 0.98".to_owned(), explained("fec"), explained("fec") > 0.98),
-            (
-                "R^2 of compress".to_owned(),
-                format!("less than that of encrypt and fec, {}", short(explained("encrypt").min(explained("fec")))),
-                explained("compress"),
-                explained("compress") < explained("encrypt").min(explained("fec")),
-            ),
-            ("1,500 bytes of forward over its fixed part".to_owned(), "less than 0.05".to_owned(), slope, slope < 0.05),
-        ];
-        verdicts.extend(claims.map(|(claim, expected, found, holds)| {
-            let claim = format!("{source}: {claim}");
-            let verdict = Verdict::of(claim, expected, short(found), holds);
-            // Times depend on the machine.
-            if source == TABLE { verdict } else { verdict.on_this_machine() }
-        }));
-    }
-    verdicts
+    NAMES.map(note).into()
 }
 
 fn by_length(title: &str, data: &Table) -> Svg {
@@ -215,18 +251,20 @@ fn by_length(title: &str, data: &Table) -> Svg {
 
 fn penalties(scale: Scale, _: usize, seed: Seed) -> Result<Vec<Row>, LabError> {
     let mut rows = Vec::new();
-    let mut push = |source: &str, name: &str, after: String, penalty: f64, work: f64| {
-        rows.push(penalty_row(source, name, after, penalty, work));
-    };
     for name in NAMES {
-        let cost = Machine::Paper.cost(name);
-        push(TABLE, name, "another application".to_owned(), cost.cold as f64, cost.work(COLD_BYTES) as f64);
+        let (cost, bytes) = (Machine::Paper.cost(name), COLD_BYTES[0]);
+        let (cold, work) = (cost.cold as f64, cost.work(bytes) as f64);
+        rows.push(penalty_row(TABLE, name, bytes, OTHER.to_owned(), cold, work));
     }
-    for service in measure(scale, seed)?.services {
-        let work = service.fit.at(f64::from(COLD_BYTES));
-        push(MEASURED, &service.service, "another application".to_owned(), service.cold_ns, work);
-        for evicted in &service.evicted {
-            push(MEASURED, &service.service, format!("{} KiB touched", evicted.bytes >> 10), evicted.penalty_ns, work);
+    for bytes in COLD_BYTES {
+        let names = if bytes == COLD_BYTES[0] { &NAMES[..] } else { &["encrypt"] };
+        for service in measure(scale, names, bytes, seed)?.services {
+            let (name, work) = (&service.service, service.fit.at(f64::from(bytes)));
+            rows.push(penalty_row(MEASURED, name, bytes, OTHER.to_owned(), service.cold_ns, work));
+            rows.extend(service.evicted.iter().map(|evicted| {
+                let after = format!("{} KiB touched", evicted.bytes >> 10);
+                penalty_row(MEASURED, name, bytes, after, evicted.penalty_ns, work)
+            }));
         }
     }
     Ok(rows)
@@ -240,42 +278,44 @@ fn all_cold(machine: Machine) -> f64 {
 }
 
 /// Figure 3.
-fn dearer(data: &Table) -> Vec<Verdict> {
-    let all = all_cold(Machine::Paper);
-    let mut verdicts = vec![Verdict::of(
-        "table 1: throughput of engines that are always cold over that of engines that never are",
-        "0.852 within 0.01",
-        short(all),
-        (all - 0.852).abs() <= 0.01,
-    )];
-    for name in NAMES {
-        let measured: Vec<_> = data.rows_of("source", MEASURED).of("application", name).collect();
-        let said = |row: &TableRow<'_>| format!("{} ns after {}", short(row.number("penalty_ns")), row.text("after"));
-        let found = measured.iter().map(said).collect::<Vec<_>>().join(", ");
-        let lost = measured.last().map_or(f64::NAN, |row| row.number("penalty_ns"));
-        verdicts.push(Verdict::of(
-            format!("measured: {name} takes longer when all caches are lost"),
-            "more than 0 ns",
-            format!("{found}, of {} ns", short(measured.first().map_or(f64::NAN, |row| row.number("work_ns")))),
-            lost > 0.0,
-        ));
-    }
-    verdicts.push(Verdict::measured(
-        "calibrated costs: throughput of engines that are always cold over that of engines that never are; and where \
-            caches are lost",
-        "0.852 with table 1",
-        format!(
-            "{} and {}, on {ENGINES} engines as on one",
-            short(all_cold(Machine::Here)),
-            short(all_cold(Machine::HereEvicted))
-        ),
-    ));
-    verdicts
+const DEARER: &[Figure] = &[
+    Figure {
+        claim: "predictive-fig3-independent",
+        of: |data| {
+            let rows = |bytes: u32| measured(data, "encrypt").of("after", ALL_LOST).at("bytes", bytes.into());
+            let [shortest, longest] = [COLD_BYTES[1], COLD_BYTES[2]].map(|bytes| rows(bytes).mean("penalty_ns"));
+            vec![longest / shortest]
+        },
+    },
+    Figure {
+        claim: "predictive-fig3-first",
+        of: |data| {
+            let first = |row: TableRow<'_>| (row.number("work_ns") + row.number("penalty_ns")) / row.number("work_ns");
+            let rows = |name| measured(data, name).of("after", OTHER).at("bytes", COLD_BYTES[0].into());
+            NAMES.iter().flat_map(|name| rows(name).map(first)).collect()
+        },
+    },
+];
+
+/// Returns what cold engines cost on this machine, and what engines that are always cold lose.
+fn penalties_noted(data: &Table) -> Vec<Note> {
+    let note = |name: &str| {
+        let rows = || measured(data, name).at("bytes", COLD_BYTES[0].into());
+        let said = |row: TableRow<'_>| format!("{} ns after {}", short(row.number("penalty_ns")), row.text("after"));
+        let found = rows().map(said).collect::<Vec<_>>().join(", ");
+        let work = rows().next().map_or(f64::NAN, |row| row.number("work_ns"));
+        Note::new(format!("{name}: how much longer a packet takes"), "", format!("{found}, of {} ns", short(work)))
+    };
+    let all = [Machine::Paper, Machine::Here, Machine::HereEvicted].map(|machine| {
+        let about = "throughput of engines that are always cold over that of engines that never are";
+        Note::new(format!("{} costs: {about}", machine.name()), "", short(all_cold(machine)))
+    });
+    NAMES.map(note).into_iter().chain(all).collect()
 }
 
 fn by_cause(title: &str, data: &Table) -> Svg {
     let group = |name: &'static str| {
-        let rows = data.rows_of("source", MEASURED).of("application", name);
+        let rows = measured(data, name).at("bytes", COLD_BYTES[0].into());
         let bar = |row: TableRow<'_>| Bar {
             name: row.text("after").to_owned(),
             value: row.number("penalty_ns"),
@@ -318,44 +358,10 @@ fn learned(_: Scale, part: usize, seed: Seed) -> Result<Vec<Row>, LabError> {
 }
 
 /// Table 1.
-fn recovered(data: &Table) -> Vec<Verdict> {
-    let constants = NAMES.iter().zip(TABLE_1).all(|(name, (alpha, beta, pi))| {
-        // A tenth, in ns.
-        let ns = |us: f64| (100.0 * us).round() as u64;
-        let expected = LinearCost { fixed: ns(alpha), per_byte_milli: ns(1e3 * beta), cold: ns(pi) };
-        Machine::Paper.cost(name) == expected
-    });
-    let errors = |noisy: bool, name: &str| {
-        let rows = data.rows_of("application", name).filter(|row| (row.number("noise") > 0.0) == noisy);
-        Statistic::of(rows.map(|row| row.number("error_max")).collect()).expect("a draw")
-    };
-    let exact = NAMES.map(|name| errors(false, name).max).into_iter().fold(0.0, f64::max);
-    let mut verdicts = vec![
-        Verdict::of(
-            "costs `predictive` are those of table 1 at speed 10",
-            "alpha, beta and pi of all four",
-            if constants { "all of them" } else { "others" },
-            constants,
-        ),
-        Verdict::bounded(
-            "without noise: the greatest error of an estimate after 1,000 packets",
-            Bound::AtMost(0.01),
-            exact,
-        ),
-    ];
-    verdicts.extend(NAMES.map(|name| {
-        let Statistic { median, min, max, .. } = errors(true, name);
-        let claim =
-            format!("with {} % of noise: the greatest error of an estimate of {name}", short(100.0 * noise(name)));
-        let found = format!("{} in the median of the draws, {} to {}", short(median), short(min), short(max));
-        if name == "compress" {
-            Verdict::measured(claim, "more than of the others: five times the noise", found)
-        } else {
-            Verdict::of(claim, "at most 0.01", found, median <= 0.01)
-        }
-    }));
-    verdicts
-}
+const RECOVERED: &[Figure] = &[Figure {
+    claim: "predictive-online-estimation",
+    of: |data| vec![1.0 + data.rows().filter(|row| row.number("noise") > 0.0).most("error_max")],
+}];
 
 fn lines_learned(title: &str, data: &Table) -> Svg {
     let line = |name: &'static str, is_learned: bool| {
@@ -379,7 +385,7 @@ fn lines_learned(title: &str, data: &Table) -> Svg {
 /// What is common to them.
 const ABOUT: About = About::of(PAPER);
 
-impl Experiment for Figure {
+impl Experiment for Kernels {
     fn about(&self) -> About {
         About {
             id: self.id,
@@ -399,8 +405,20 @@ impl Experiment for Figure {
         (self.run)(scale, part, seed)
     }
 
-    fn verdicts(&self, data: &Table) -> Vec<Verdict> {
-        (self.verdicts)(data)
+    fn version(&self) -> u32 {
+        2
+    }
+
+    fn figures(&self) -> &'static [Figure] {
+        self.figures
+    }
+
+    fn seed_column(&self) -> Option<&'static str> {
+        (!self.is_timed).then_some("draw")
+    }
+
+    fn notes(&self, data: &Table) -> Vec<Note> {
+        (self.notes)(data)
     }
 
     fn plots(&self, data: &Table) -> Plots {
@@ -409,5 +427,36 @@ impl Experiment for Figure {
 
     fn is_timed(&self) -> bool {
         self.is_timed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::testing::{assert_expected, quick};
+
+    /// Table 1 itself: alpha, beta and pi in us on an engine of 167 MHz.
+    const TABLE_1: [(f64, f64, f64); 4] =
+        [(51.0, 0.0, 70.0), (320.0, 1.3, 170.0), (970.0, 7.6, 950.0), (320.0, 9.2, 175.0)];
+
+    #[test]
+    fn costs_are_those_of_table_1_at_speed_10() {
+        for (name, (alpha, beta, pi)) in NAMES.iter().zip(TABLE_1) {
+            // A tenth, in ns.
+            let ns = |us: f64| (100.0 * us).round() as u64;
+            let expected = LinearCost { fixed: ns(alpha), per_byte_milli: ns(1e3 * beta), cold: ns(pi) };
+            assert_eq!(Machine::Paper.cost(name), expected);
+        }
+        let all = all_cold(Machine::Paper);
+        assert!((all - 0.852).abs() <= 0.01, "{all}");
+    }
+
+    #[test]
+    fn least_squares_finds_the_lines() {
+        let table = EXPERIMENTS.iter().find(|one| one.id == "predictive-table1").unwrap();
+        let data = quick(table);
+        assert_expected(table, &data);
+        let without = data.rows().filter(|row| row.number("noise") == 0.0);
+        assert!(without.most("error_max") <= 0.01);
     }
 }

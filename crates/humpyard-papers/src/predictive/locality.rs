@@ -6,7 +6,7 @@ use super::costs::Machine;
 use super::machine::{APPLICATIONS, Came, ENGINES, Feed, Trial, mean_work, run, thirty, thirty_jobs};
 use super::paper::{DRAWS, PAPER, drawn_seed};
 use crate::harness::{
-    About, Bound, Experiment, Plots, Range, Row, Rows, Scale, Table, Verdict, line, logarithmic, rows, short,
+    About, Experiment, Figure, Note, Plots, Range, Row, Rows, Scale, Table, line, logarithmic, rows, short,
 };
 use humpyard_lab::LabError;
 use humpyard_plot::{Axis, Line, LinePlot, Svg};
@@ -46,7 +46,7 @@ pub(super) const SETTING: &str = "16 engines serve 100,000 packets of 30 applica
     touched (`calibrated, caches lost`). Throughput is of bytes.";
 
 /// A figure: what is said of the same runs.
-pub(super) struct Figure {
+pub(super) struct Locality {
     id: &'static str,
     figure: &'static str,
     title: &'static str,
@@ -54,11 +54,11 @@ pub(super) struct Figure {
     /// Whether it is about the cost of cold engines, which varies.
     sweeps: bool,
     shown: (&'static str, &'static str),
-    verdicts: fn(&Table) -> Vec<Verdict>,
+    figures: &'static [Figure],
 }
 
-pub(super) static FIGURES: [Figure; 4] = [
-    Figure {
+pub(super) static EXPERIMENTS: [Locality; 4] = [
+    Locality {
         id: "predictive-fig10",
         figure: "figure 10",
         title: "throughput over the packets that wait",
@@ -66,18 +66,18 @@ pub(super) static FIGURES: [Figure; 4] = [
             that stays while its application has packets, and targets that are rounded, as the paper says.",
         sweeps: false,
         shown: ("of_t_opt", "throughput over that of T-Opt"),
-        verdicts: throughput,
+        figures: THROUGHPUT,
     },
-    Figure {
+    Locality {
         id: "predictive-fig11",
         figure: "figure 11",
         title: "cold packets over the packets that wait",
         description: "As figure 10.",
         sweeps: false,
         shown: ("cold", "packets whose engine was cold"),
-        verdicts: cold,
+        figures: COLD_PACKETS,
     },
-    Figure {
+    Locality {
         id: "predictive-fig12",
         figure: "figure 12",
         title: "how far packets are moved in their order",
@@ -85,16 +85,16 @@ pub(super) static FIGURES: [Figure; 4] = [
             came.",
         sweeps: false,
         shown: ("order_deviation", "deviation of the order, in packets"),
-        verdicts: order,
+        figures: ORDER,
     },
-    Figure {
+    Locality {
         id: "lap-sweet-spot",
         figure: "section 5.2.8: a sweet spot of 16 to 32 packets",
         title: "how many packets should wait, and how dear a cold engine must be",
         description: "Besides, `calibrated` costs with a cold engine that costs from nothing to 1,600 ns.",
         sweeps: true,
         shown: ("of_t_opt", "throughput over that of T-Opt"),
-        verdicts: sweet_spot,
+        figures: SWEET_SPOT,
     },
 ];
 
@@ -139,9 +139,13 @@ fn rows(sweeps: bool, setting: usize, draw: usize, seed: Seed) -> Result<Vec<Row
 /// What is common to them.
 const ABOUT: About = About { setting: SETTING, columns: COLUMNS, ..About::of(PAPER) };
 
-impl Experiment for Figure {
+impl Experiment for Locality {
     fn about(&self) -> About {
         About { id: self.id, figure: self.figure, title: self.title, description: self.description, ..ABOUT }
+    }
+
+    fn rows_of(&self) -> &'static str {
+        if self.sweeps { self.id } else { EXPERIMENTS[0].id }
     }
 
     fn parts(&self, scale: Scale) -> usize {
@@ -154,8 +158,22 @@ impl Experiment for Figure {
         rows(self.sweeps, part % settings, draw, drawn_seed(seed, "locality", draw))
     }
 
-    fn verdicts(&self, data: &Table) -> Vec<Verdict> {
-        (self.verdicts)(data)
+    fn figures(&self) -> &'static [Figure] {
+        self.figures
+    }
+
+    fn seed_column(&self) -> Option<&'static str> {
+        Some("draw")
+    }
+
+    fn notes(&self, data: &Table) -> Vec<Note> {
+        let pay = [Machine::Here, Machine::HereEvicted].map(|machine| today(data, machine));
+        let rules = RULES.iter().filter(|_| !self.sweeps).map(|policy| {
+            let found = paper(data).mean(policy, 512, "of_t_opt");
+            Note::new(format!("{policy} with 512 packets waiting: throughput over that of T-Opt"), "", short(found))
+        });
+        let least = self.sweeps.then(|| least_cost(data));
+        rules.chain(pay).chain(least).collect()
     }
 
     fn plots(&self, data: &Table) -> Plots {
@@ -197,11 +215,6 @@ impl<'a> Place<'a> {
         self.data.rows_of("policy", policy).of("costs", self.costs).at("waiting", waiting as f64)
     }
 
-    /// Over the draws.
-    fn range(self, policy: &'a str, waiting: usize, column: &str) -> Range {
-        self.rows(policy, waiting).range(column)
-    }
-
     fn mean(self, policy: &'a str, waiting: usize, column: &str) -> f64 {
         self.rows(policy, waiting).mean(column)
     }
@@ -221,48 +234,78 @@ fn paper(data: &Table) -> Place<'_> {
     Place { data, costs: Machine::Paper.name() }
 }
 
-/// Figure 10.
-fn throughput(data: &Table) -> Vec<Verdict> {
-    const OF: &str = "of_t_opt";
-    let place = paper(data);
-    let first = place.mean(LAP, 1, OF) - place.mean(FCFS, 1, OF);
-    let rising = WAITING.windows(2).all(|pair| place.mean(LAP, pair[0], OF) <= place.mean(LAP, pair[1], OF) + 1e-3);
-    let series = WAITING.map(|waiting| short(place.mean(LAP, waiting, OF))).join(" ");
-    let mut verdicts = vec![
-        Verdict::bounded("throughput of FCFS over that of T-Opt", Bound::Within(0.83, 0.88), place.range(FCFS, 1, OF)),
-        Verdict::bounded("LAP with one packet waiting, less FCFS", Bound::LessThan(0.01), first),
-        Verdict::bounded("LAP with 64 packets waiting", Bound::AtLeast(0.95), place.range(LAP, 64, OF)),
-        Verdict::bounded("LAP with 512 packets waiting", Bound::AtLeast(0.99), place.range(LAP, 512, OF)),
-        Verdict::of("throughput of LAP rises with the packets that wait", "everywhere", series, rising),
-    ];
-    let specified = [
-        ("lap:hysteresis=0", 0.946),
-        ("lap:rule=exhaustive", 0.998),
-        ("lap:rule=round", 0.962),
-        ("lap:rule=largest-remainder", 0.971),
-    ];
-    verdicts.extend(specified.map(|(policy, said)| {
-        let found = place.mean(policy, 512, OF);
-        let holds = (found - said).abs() <= 0.012;
-        Verdict::of(
-            format!("{policy} with 512 packets waiting"),
-            format!("{said} within 0.012 (specification)"),
-            short(found),
-            holds,
-        )
-    }));
-    verdicts.extend([Machine::Here, Machine::HereEvicted].map(|machine| today(data, machine)));
-    verdicts
+/// Returns a figure of LAP over that of FCFS.
+fn over_fcfs(data: &Table, waiting: usize, column: &str) -> f64 {
+    paper(data).mean(LAP, waiting, column) / paper(data).mean(FCFS, 1, column)
 }
 
+/// Returns how much a figure of LAP rises whenever the packets that wait double, from two on.
+fn rises(data: &Table, column: &str) -> Vec<f64> {
+    let of = |waiting| paper(data).mean(LAP, waiting, column);
+    WAITING[1..].windows(2).map(|pair| of(pair[1]) - of(pair[0])).collect()
+}
+
+/// Figure 10, and what figures 10 to 12 have in common.
+const THROUGHPUT: &[Figure] = &[
+    Figure {
+        claim: "predictive-cold-25",
+        of: |data| {
+            let cold = paper(data).mean(FCFS, 1, "mbit_per_s");
+            vec![100.0 * (1.0 - cold / paper(data).mean(T_OPT, PACKETS, "mbit_per_s"))]
+        },
+    },
+    Figure { claim: "predictive-fig10-fcfs", of: |data| vec![paper(data).mean(FCFS, 1, "of_t_opt")] },
+    Figure {
+        claim: "predictive-fig10-small",
+        of: |data| ["of_t_opt", "cold"].map(|column| over_fcfs(data, 2, column)).into(),
+    },
+    Figure {
+        claim: "predictive-fig10-16-to-64",
+        of: |data| [16, 32, 64].map(|waiting| over_fcfs(data, waiting, "of_t_opt")).into(),
+    },
+    Figure { claim: "predictive-fig10-converges", of: |data| vec![paper(data).mean(LAP, 512, "of_t_opt")] },
+    Figure {
+        claim: "predictive-fig10-rises",
+        of: |data| {
+            let smallest = |steps: Vec<f64>| Range::of(steps).least;
+            let falls = rises(data, "cold").into_iter().map(|step| -step).collect();
+            [rises(data, "of_t_opt"), falls, rises(data, "order_deviation")].map(smallest).into()
+        },
+    },
+];
+
+/// Figure 11.
+const COLD_PACKETS: &[Figure] =
+    &[Figure { claim: "predictive-fig11-fcfs", of: |data| vec![paper(data).mean(FCFS, 1, "cold")] }];
+
+/// Figure 12.
+const ORDER: &[Figure] = &[Figure {
+    claim: "predictive-fig12-limited",
+    of: |data| {
+        let places = |&waiting: &usize| paper(data).mean(LAP, waiting, "order_deviation") / waiting as f64;
+        vec![Range::of(WAITING[3..].iter().map(places)).greatest]
+    },
+}];
+
+/// Section 5.2.8.
+const SWEET_SPOT: &[Figure] = &[Figure {
+    claim: "predictive-sweet-spot",
+    of: |data| {
+        let gained = rises(data, "of_t_opt").into_iter().zip(rises(data, "order_deviation"));
+        let by_step = gained.zip(&WAITING[2..]).map(|((throughput, order), &waiting)| (throughput / order, waiting));
+        let best = by_step.max_by(|one, other| one.0.total_cmp(&other.0));
+        best.map(|(_, waiting)| waiting as f64).into_iter().collect()
+    },
+}];
+
 /// Whether LAP pays with costs of today.
-fn today(data: &Table, machine: Machine) -> Verdict {
+fn today(data: &Table, machine: Machine) -> Note {
     let place = Place { data, costs: machine.name() };
     let most = 1.0 / place.mean(FCFS, 1, "of_t_opt") - 1.0;
     let gain = place.gain(64);
     let fed = mean_work(machine) / DECISION_NS;
     let verdict = if gain >= 0.05 { "it pays" } else { "it does not pay" };
-    Verdict::measured(
+    Note::new(
         format!("{} costs: by how much LAP with 64 packets waiting has more throughput than FCFS", machine.name()),
         "5 %, where it pays; 12 % with the paper's costs",
         format!(
@@ -275,82 +318,16 @@ fn today(data: &Table, machine: Machine) -> Verdict {
     )
 }
 
-/// Figure 11.
-fn cold(data: &Table) -> Vec<Verdict> {
-    const OF: &str = "cold";
-    let place = paper(data);
-    let falls = WAITING.windows(2).all(|pair| place.mean(LAP, pair[0], OF) >= place.mean(LAP, pair[1], OF) - 1e-3);
-    let series = WAITING.map(|waiting| short(place.mean(LAP, waiting, OF))).join(" ");
-    vec![
-        Verdict::bounded("cold packets of FCFS: 29 of 30", Bound::Within(0.95, 0.98), place.range(FCFS, 1, OF)),
-        Verdict::bounded(
-            "cold packets of LAP with 512 packets waiting",
-            Bound::AtMost(0.05),
-            place.range(LAP, 512, OF),
-        ),
-        Verdict::bounded("cold packets of T-Opt", Bound::AtMost(0.006), place.range(T_OPT, PACKETS, OF)),
-        Verdict::of("cold packets of LAP fall with the packets that wait", "everywhere", series, falls),
-    ]
-}
-
-/// Figure 12.
-fn order(data: &Table) -> Vec<Verdict> {
-    const OF: &str = "order_deviation";
-    let place = paper(data);
-    let mut verdicts =
-        vec![Verdict::bounded("delay variation of FCFS", Bound::Within(0.0, 0.0), place.range(FCFS, 1, OF))];
-    verdicts.extend(WAITING.into_iter().filter(|&waiting| waiting >= 8).map(|waiting| {
-        Verdict::bounded(
-            format!("delay variation of LAP with {waiting} packets waiting, over these"),
-            Bound::Within(0.5, 2.5),
-            place.range(LAP, waiting, OF).times(1.0 / waiting as f64),
-        )
-    }));
-    verdicts
-}
-
-/// Section 5.2.8.
-fn sweet_spot(data: &Table) -> Vec<Verdict> {
-    let place = paper(data);
-    let gained = |waiting: usize| {
-        let fcfs = place.mean(FCFS, 1, "of_t_opt");
-        (place.mean(LAP, waiting, "of_t_opt") - fcfs) / (1.0 - fcfs)
-    };
-    let mut verdicts = vec![
-        Verdict::bounded(
-            "of what T-Opt has more than FCFS, LAP with 32 packets waiting has",
-            Bound::AtLeast(0.3),
-            gained(32),
-        ),
-        Verdict::bounded(
-            "delay variation of LAP with 32 packets waiting",
-            Bound::AtMost(50.0),
-            place.range(LAP, 32, "order_deviation"),
-        ),
-    ];
-    verdicts.extend([16, 64].map(|waiting| {
-        let deviation = place.mean(LAP, waiting, "order_deviation");
-        Verdict::measured(
-            format!("the same with {waiting} packets, and their delay variation"),
-            "a sweet spot of 16 to 32 packets (paper)",
-            format!("{} and {}", short(gained(waiting)), short(deviation)),
-        )
-    }));
-    let pays = |least: f64| {
-        let enough = |cold: &u64| Place { data, costs: &format!("calibrated, {cold} ns") }.gain(64) >= least;
-        COLD.into_iter().find(enough).map_or_else(
-            || "more than 1600 ns".to_owned(),
-            |cold| format!("{cold} ns, {} of what a packet takes", short(cold as f64 / mean_work(Machine::Here))),
-        )
-    };
-    verdicts.push(Verdict::measured(
-        "calibrated work: the least cost of a cold engine, of those tried, at which LAP with 64 packets waiting has 5 \
-            % more throughput than FCFS",
-        "0.13 to 0.28 of what a packet takes with the paper's costs",
-        pays(0.05),
-    ));
-    verdicts.extend([Machine::Here, Machine::HereEvicted].map(|machine| today(data, machine)));
-    verdicts
+/// Returns the least cost of a cold engine at which LAP pays.
+fn least_cost(data: &Table) -> Note {
+    let enough = |cold: &u64| Place { data, costs: &format!("calibrated, {cold} ns") }.gain(64) >= 0.05;
+    let found = COLD.into_iter().find(enough).map_or_else(
+        || "more than 1600 ns".to_owned(),
+        |cold| format!("{cold} ns, {} of what a packet takes", short(cold as f64 / mean_work(Machine::Here))),
+    );
+    let about = "calibrated work: the least cost of a cold engine, of those tried, at which LAP with 64 packets \
+        waiting has 5 % more throughput than FCFS";
+    Note::new(about, "0.13 to 0.28 of what a packet takes with the paper's costs", found)
 }
 
 /// What LAP gains by what a cold engine costs.
@@ -367,4 +344,30 @@ fn by_penalty(data: &Table) -> Svg {
         lines: [32, 64, 128].map(gained).into(),
     }
     .svg()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rules of the specification, and what is so by construction: FCFS keeps the order, T-Opt is hardly ever cold.
+    #[test]
+    fn policies_are_told_apart() {
+        let jobs = thirty_jobs(Machine::Paper, PACKETS, 1.0, 0.0, Seed(1));
+        let costs = thirty(Machine::Paper);
+        let came = |policy: &str, feed: Feed| {
+            run(&Trial { policy, engines: ENGINES, costs: &costs, clients: APPLICATIONS, jobs: &jobs, feed }).unwrap()
+        };
+        let best = came(T_OPT, Feed::AtOnce);
+        let of_t_opt = |came: &Came| best.makespan.as_ns() as f64 / came.makespan.as_ns() as f64;
+        assert!(best.cold() <= 0.006, "{}", best.cold());
+        assert_eq!(came(FCFS, Feed::Buffer(1)).order_deviation(), 0.0);
+        let first = of_t_opt(&came(LAP, Feed::Buffer(1))) - of_t_opt(&came(FCFS, Feed::Buffer(1)));
+        assert!(first < 0.01, "one packet leaves no choice: {first}");
+        let specified = [0.946, 0.998, 0.962, 0.971];
+        for (policy, said) in RULES.into_iter().zip(specified) {
+            let found = of_t_opt(&came(policy, Feed::Buffer(512)));
+            assert!((found - said).abs() <= 0.012, "{policy}: {found}");
+        }
+    }
 }

@@ -186,6 +186,11 @@ impl Experiment for Surface {
         2
     }
 
+    fn rows_of(&self) -> &'static str {
+        // Figure 11 is of the runs of GR3MP of figure 10, which come first there.
+        if self.shows == Shows::QueueDraws { "gr3-fig10" } else { self.id }
+    }
+
     fn parts(&self, scale: Scale) -> usize {
         self.runs.len() * scale.pick(QUICK_CLIENTS.len() * QUICK_TOTALS.len(), CLIENTS.len() * TOTALS.len())
     }

@@ -17,7 +17,7 @@ use crate::harness::{
 };
 use crate::predictive::paper::PAPER;
 use humpyard_lab::admit::{Admission, AdmitOptions, FlowVerdict, Machine, Network, Reservation, Taken, admit};
-use humpyard_lab::calibrate::{CalibrateOptions, calibrate, parse_services};
+use humpyard_lab::calibrate::{COLD_LENGTH, CalibrateOptions, calibrate, parse_services};
 use humpyard_lab::{CostLine, Costs, Host, LabError, Rate, RunConfig, ServiceChoice, run_live};
 use humpyard_plot::figures::{percent, time};
 use humpyard_plot::{Axis, LinePlot, Svg};
@@ -82,6 +82,7 @@ fn measure(seed: Seed) -> Result<(Costs, Machine), LabError> {
         longest: MEASURING,
         matrix: false,
         machine: true,
+        cold_length: COLD_LENGTH,
         seed,
     };
     let mut costs = calibrate(&options, &AtomicBool::new(false), &mut |_, _, _| {})?.costs();
