@@ -20,7 +20,7 @@ PROPTEST_RNG_SEED ?= 1
 help:
 	@echo "make demo     show who waits under three policies, simulated and live, and write report.html (half a minute after the build)"
 	@echo "make test     formatting, lints, documentation, all tests, limits of instructions"
-	@echo "make reproduce  experiments of the papers, a fixed part of each: data, plots and verdicts in reproduction/ (five minutes)"
+	@echo "make reproduce  experiments of the papers, a fixed part of each: data, plots and outcomes in target/reproduction/ (five minutes)"
 	@echo "make bench    time the hot paths"
 	@echo "make bench-instructions  count instructions of whole runs and of single steps, and fail above a limit (two minutes after the build; ARGUMENTS=...)"
 	@echo "make bench-share  time sharing policies in turn with dummynet's schedulers (four minutes; ARGUMENTS=...)"
@@ -38,7 +38,7 @@ demo: prerequisites
 
 reproduce: prerequisites
 	$(CARGO) build --locked --release --package humpyard-cli
-	./target/release/humpyard reproduce all --quick
+	./target/release/humpyard reproduce all --quick --out target/reproduction
 
 test: prerequisites prometheus transcode format lint docs check-no-std
 	@scripts/prerequisites network

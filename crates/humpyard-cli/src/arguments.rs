@@ -434,12 +434,15 @@ pub(crate) struct ReproduceArguments {
     /// A fixed part of each, within a minute or so [default]
     #[arg(long, conflicts_with = "full")]
     pub(crate) quick: bool,
-    /// All of each, which may take an hour
+    /// All of each, with all seeds, which takes hours; a run that was ended goes on where it was
     #[arg(long)]
     pub(crate) full: bool,
-    /// The directory for data, plots and pages
-    #[arg(long, value_name = "DIR", default_value = "reproduction")]
-    pub(crate) out: String,
+    /// Run nothing: judge the data that are in the directory, and write the pages
+    #[arg(long)]
+    pub(crate) judge: bool,
+    /// The directory for data, plots and pages [default: reproduction-quick, or reproduction with --full]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<String>,
     /// Threads; they change nothing but the time it takes [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,

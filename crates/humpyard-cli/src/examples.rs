@@ -208,12 +208,13 @@ to 11 of the paper of gr3 are such runs, of 32 to 8192 clients and totals from 1
 
 pub(crate) const REPRODUCE_EXAMPLES: &str = "Examples:
   humpyard reproduce gr3-fig9
-  humpyard reproduce 'gr3-fig?' --out reproduction
+  humpyard reproduce 'gr3-fig?' --out there
   humpyard reproduce all --full
+  humpyard reproduce all --full --judge
   humpyard list experiments
 
 Each experiment writes data.csv, data.parquet, plots (SVG) and verdicts.json into a directory of its own below --out, where \
-index.html and REPRODUCTION.md show all experiments that were ever written there, each with its scale and seed. What was done when \
-a run is ended (Ctrl-C) is not done again by the same command. Files that are not of an earlier run are not written \
-over. A claim of a paper holds, is contradicted, depends on the seed, or cannot be tested here; --full runs it with \
+index.html, a page for each paper and REPRODUCTION.md show all experiments that were ever written there, each with its scale and \
+seed. What was done when a run is ended (Ctrl-C) is not done again by the same command. Files that are not of an earlier run are \
+not written over, nor is a full run by a quick one. A claim of a paper holds, is contradicted, depends on the seed, or cannot be tested here; --full runs it with \
 10 seeds, or 3. Exits with 1 if an outcome is not the expected one, and names the claim. Notes cannot fail the run.";

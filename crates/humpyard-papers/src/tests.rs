@@ -9,7 +9,7 @@ use humpyard_core::random::Seed;
 use humpyard_lab::LabError;
 
 use crate::harness::testing::options;
-use crate::harness::{Shown, claim as claim_of, claims, index, summary};
+use crate::harness::{Shown, claim as claim_of, claims, groups, paper, summary};
 use crate::{About, Experiment, Figure, Reproduced, Reproduction, Scale, all, find, reproduce};
 
 fn done(names: &str, scale: Scale, seed: u64, directory: &Path) -> Result<Reproduction, LabError> {
@@ -30,26 +30,52 @@ fn pages_show_all_that_was_done_in_the_directory() {
     fs::write(directory.path().join("gr3-fig3/verdicts.json"), document).unwrap();
     let made = done("gr3-fig2", Scale::Quick, 1, directory.path()).unwrap();
     assert_eq!(made.experiments.len(), 1, "{made:?}");
-    let text = read("REPRODUCTION.md");
-    let (second, third) = (text.find("| gr3-fig2: "), text.find("| gr3-fig3: "));
-    assert!(second.is_some() && second < third, "{text}");
-    assert!(
-        text.contains("| a part (quick) | 1 | 1 | 0 | 0 | 0 | 0 | `humpyard reproduce gr3-fig2 --quick` |"),
-        "{text}"
-    );
-    assert!(
-        text.contains("| all (full) | 7 | 2 | 0 | 0 | 0 | 0 | `humpyard reproduce gr3-fig3 --full --seed 7` |"),
-        "{text}"
-    );
-    assert!(read("index.html").contains("id=\"gr3-fig3\""));
-    done("gr3-fig3", Scale::Quick, 2, directory.path()).unwrap();
-    let text = read("REPRODUCTION.md");
-    assert!(text.contains("gr3-fig2 --quick`") && text.contains("gr3-fig3 --quick --seed 2`"), "{text}");
-    assert!(!text.contains("--seed 7"), "it was made anew: {text}");
+    let page = read("gr3.html");
+    let (second, third) = (page.find("id=\"gr3-fig2\""), page.find("id=\"gr3-fig3\""));
+    assert!(second.is_some() && second < third, "{page}");
+    assert!(page.contains("humpyard reproduce gr3-fig2 --quick</code>"), "{page}");
+    assert!(page.contains("humpyard reproduce gr3-fig3 --full --seed 7</code>"), "{page}");
+    let summary = read("REPRODUCTION.md");
+    assert!(summary.contains("| gr3 | 50 | 3 | 0 | 0 | 2 | 45 |\n"), "{summary}");
+    assert!(summary.contains("- 1 experiments: a part (quick), seed 1,"), "{summary}");
+    assert!(summary.contains("- [gr3](gr3.html): Caprita"), "{summary}");
+    let index = read("index.html");
+    assert!(index.contains("<a href=\"gr3.html#gr3-fig3\">"), "{index}");
     fs::write(directory.path().join("gr3-fig3/verdicts.json"), "{").unwrap();
     let made = done("gr3-fig2", Scale::Quick, 1, directory.path()).unwrap();
     assert_eq!(made.unreadable, [directory.path().join("gr3-fig3/verdicts.json")]);
-    assert!(!read("REPRODUCTION.md").contains("gr3-fig3"));
+    assert!(!read("gr3.html").contains("gr3-fig3"));
+}
+
+/// A quick run never takes the place of a full one.
+#[test]
+fn a_quick_run_does_not_write_over_a_full_one() {
+    let directory = tempfile::tempdir().unwrap();
+    done("gr3-fig3", Scale::Full, 1, directory.path()).unwrap();
+    let refused = done("gr3-fig3", Scale::Quick, 1, directory.path()).unwrap_err().to_string();
+    assert!(refused.contains("has the data of a full run") && refused.contains("--out"), "{refused}");
+    assert!(done("gr3-fig3", Scale::Full, 2, directory.path()).is_ok());
+}
+
+/// Data are judged again as they were judged when they were made.
+#[test]
+fn data_are_judged_again_without_a_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut options =
+        options(find(&["gr3-fig2".to_owned(), "predictive-fig9".to_owned()]).unwrap(), directory.path(), 1);
+    let go = |options: &crate::ReproduceOptions| reproduce(options, &AtomicBool::new(false), &mut |_, _, _| ());
+    options.judges_only = true;
+    assert!(go(&options).unwrap_err().to_string().contains("the directory has no data"));
+    options.judges_only = false;
+    go(&options).unwrap();
+    let names = ["gr3-fig2/verdicts.json", "gr3-fig2/data.csv", "predictive-fig9/verdicts.json", "gr3.html"];
+    let read = || names.map(|name| fs::read_to_string(directory.path().join(name)).unwrap());
+    let made = read();
+    options.judges_only = true;
+    assert_eq!(go(&options).unwrap().experiments.len(), 2);
+    assert_eq!(read(), made);
+    fs::write(directory.path().join("gr3-fig2/data.csv"), "policy,slot\ngr3,1\n").unwrap();
+    assert!(go(&options).unwrap_err().to_string().contains("gr3-fig2: its data have not the columns"));
 }
 
 #[test]
@@ -97,14 +123,15 @@ fn what_experiments_have_in_common_is_told_once() {
         about,
     });
     let shown: Vec<Shown> = of_figures.collect();
-    let (summary, index) = (summary(&shown, &[]), index(&shown, &[]).into_string());
+    let summary = summary(&shown, &[]);
+    assert_eq!(summary.matches(shown[0].about.paper).count(), 1);
+    assert!(summary.lines().count() <= 200, "{summary}");
+    let [group] = groups(&shown).try_into().ok().unwrap();
+    let page = paper(&group).into_string();
     for about in shown.iter().map(|one| one.about) {
-        for text in [&summary, &index] {
-            assert_eq!(text.matches(about.paper).count(), 1);
-            let setting = maud::html! { (about.setting) }.into_string();
-            let said = text.matches(about.setting).count().max(text.matches(&setting).count());
-            assert!(about.setting.is_empty() || said == 1, "{}: {said} times", about.id);
-        }
+        let setting = maud::html! { (about.setting) }.into_string();
+        let said = page.matches(&setting).count();
+        assert!(about.setting.is_empty() || said == 1, "{}: {said} times", about.id);
     }
 }
 
@@ -117,9 +144,11 @@ fn threads_change_nothing() {
             reproduce(&options(experiments(), directory.path(), threads), &AtomicBool::new(false), &mut |_, _, _| ());
         let done = done.unwrap().experiments;
         assert!(done.iter().all(Reproduced::holds), "{done:#?}");
-        let page = fs::read_to_string(directory.path().join("index.html")).unwrap();
-        let page = page.strip_prefix("<!DOCTYPE html>").unwrap();
-        roxmltree::Document::parse(page.trim_start()).unwrap();
+        for page in ["index.html", "gr3.html"] {
+            let page = fs::read_to_string(directory.path().join(page)).unwrap();
+            let page = page.strip_prefix("<!DOCTYPE html>").unwrap();
+            roxmltree::Document::parse(page.trim_start()).unwrap();
+        }
         ["gr3-fig2/data.csv", "gr3-fig3/data.csv"].map(|file| fs::read(directory.path().join(file)).unwrap())
     };
     assert_eq!(data(1), data(4));

@@ -9,6 +9,7 @@
 
 mod axis;
 mod bar;
+mod bound;
 pub mod figures;
 mod heat;
 mod line;
@@ -20,6 +21,7 @@ mod svg;
 
 pub use axis::{Axis, Scale};
 pub use bar::{Bar, BarGroup, BarPlot};
+pub use bound::{BoundPlot, BoundRow};
 pub use heat::HeatPlot;
 pub use line::{Line, LinePlot, Point};
 pub use page::page;

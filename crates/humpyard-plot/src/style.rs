@@ -9,6 +9,8 @@ pub(super) const INK: RGBColor = RGBColor(0x11, 0x11, 0x11);
 pub(super) const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
 /// Bars.
 pub(super) const BAR: RGBColor = RGBColor(0x56, 0xb4, 0xe9);
+/// What misses its bound.
+pub(super) const MISSED: RGBColor = RGBColor(0xd5, 0x5e, 0x00);
 
 /// What makes [`Svg`](super::Svg)s follow a dark background. A page that holds plots needs it once.
 pub const STYLE_SHEET: &str = "\

@@ -20,12 +20,14 @@ use crate::stop;
 pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<ExitCode, Failure> {
     let common = &arguments.common;
     let threads = arguments.threads.and_then(|threads| NonZeroUsize::new(threads.into()));
+    let out = arguments.out.as_deref().unwrap_or(if arguments.full { "reproduction" } else { "reproduction-quick" });
     let options = ReproduceOptions {
         experiments: find(&arguments.names)?,
         scale: if arguments.full { Scale::Full } else { Scale::Quick },
         seed: Seed(common.seed),
-        directory: arguments.out.clone().into(),
+        directory: out.into(),
         threads: threads.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN),
+        judges_only: arguments.judge,
     };
     let stop = stop::on_signal()?;
     let progress = Progress::new("reproduce", common.quiet);
@@ -38,8 +40,8 @@ pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<ExitCode, Fail
     let output = Output::of(&common.output);
     match experiments.as_slice() {
         [] if output.is_text() => {}
-        [one] if !ended => output.answer(one, || text(&experiments, &arguments.out))?,
-        several => output.answer(&several, || text(several, &arguments.out))?,
+        [one] if !ended => output.answer(one, || text(&experiments, out))?,
+        several => output.answer(&several, || text(several, out))?,
     }
     for path in unreadable {
         let path = path.display();
@@ -48,8 +50,7 @@ pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<ExitCode, Fail
     if ended {
         let missing: Vec<String> = missing.iter().map(Missing::text).collect();
         return Err(Failure::new(format!(
-            "interrupted: {done} of {all} parts are done; the same command continues, in {}; missing: {}",
-            arguments.out,
+            "interrupted: {done} of {all} parts are done; the same command continues, in {out}; missing: {}",
             missing.join("; ")
         )));
     }

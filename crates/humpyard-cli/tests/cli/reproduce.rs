@@ -19,11 +19,15 @@ fn an_experiment_leaves_data_plots_and_verdicts() {
     for file in said["files"].as_array().expect("files") {
         assert!(at.join("there").join(file.as_str().expect("a name")).is_file(), "{file}");
     }
-    assert_eq!(files(&at.join("there")), ["REPRODUCTION.md", "gr3-fig2", "index.html"]);
+    assert_eq!(files(&at.join("there")), ["REPRODUCTION.md", "gr3-fig2", "gr3.html", "index.html"]);
     let csv = fs::read_to_string(at.join("there/gr3-fig2/data.csv")).expect("data");
     assert!(csv.starts_with("policy,slot,processor,client\ngr3,1,1,2\ngr3,2,1,1\n"), "{csv}");
     let table = fs::read_to_string(at.join("there/REPRODUCTION.md")).expect("a table");
-    assert!(table.contains("\n| gr3 | ") && table.contains("client 1 has every second one. | section 2.2, Fig. 2 | "));
+    assert!(table.contains("\n| gr3 | 50 | 1 | 0 | 0 | 2 | 47 |\n"), "{table}");
+    let page = fs::read_to_string(at.join("there/gr3.html")).expect("a page");
+    assert!(page.contains("client 1 has every second one.") && page.contains("section 2.2, Fig. 2"), "{page}");
+    let judged = document(at, "reproduce all --judge --out there");
+    assert_eq!(judged["claims"], said["claims"]);
 }
 
 #[test]

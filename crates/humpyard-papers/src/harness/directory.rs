@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use super::experiment::{Note, Scale};
 use super::judged::ClaimVerdict;
+use super::options::Missing;
+use super::page::{Shown, groups, index, page_names, paper};
+use super::summary::summary;
 use super::verdict::{Mark, Verdict};
 use humpyard_lab::LabError;
 
@@ -16,8 +19,11 @@ use humpyard_lab::LabError;
 pub(super) const TITLE: &str = "Experiments of the papers, done again";
 /// What came of an experiment, in a directory of its own.
 const DOCUMENT: &str = "verdicts.json";
-/// The pages, and how each begins to say its title.
-const PAGES: [(&str, &str); 2] = [("index.html", "<title>"), ("REPRODUCTION.md", "# ")];
+/// Its data.
+pub(super) const DATA: &str = "data.csv";
+/// The page that leads to everything, and the summary.
+const INDEX: &str = "index.html";
+const SUMMARY: &str = "REPRODUCTION.md";
 
 /// An experiment that was run: the document that is kept of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -95,8 +101,13 @@ impl<'a> Directory<'a> {
     /// Makes it if it is not there.
     ///
     /// # Errors
-    /// A place where nothing can be written, and files in the way of these experiments or the pages that are not ours.
-    pub(super) fn open(path: &'a Path, ids: impl Iterator<Item = &'static str>) -> Result<Self, LabError> {
+    /// A place where nothing can be written, files in the way of these experiments or the pages that are not ours, and
+    /// data of a full run in the way of a quick one.
+    pub(super) fn open(
+        path: &'a Path,
+        scale: Scale,
+        ids: impl Iterator<Item = &'static str>,
+    ) -> Result<Self, LabError> {
         if path.as_os_str().is_empty() {
             return Err(LabError::option("--out takes the name of a directory, reproduction for example"));
         }
@@ -107,16 +118,21 @@ impl<'a> Directory<'a> {
             let of_it = path.join(id);
             let is_used =
                 fs::read_dir(&of_it).is_ok_and(|mut entries| entries.any(|entry| entry.is_ok_and(is_visible)));
-            if is_used && directory.document(id).is_none() {
+            let document = directory.document(id);
+            if is_used && document.is_none() {
                 return Err(foreign(&of_it, "has files, but no verdicts.json of this experiment that can be read"));
+            }
+            if document.is_some_and(|document| document.scale == Scale::Full) && scale == Scale::Quick {
+                return Err(foreign(&of_it, "has the data of a full run"));
             }
         }
         Ok(directory)
     }
 
     fn check_pages(self) -> Result<(), LabError> {
-        for (name, before) in PAGES {
-            let path = self.path.join(name);
+        for name in [INDEX.to_owned(), SUMMARY.to_owned()].into_iter().chain(page_names()) {
+            let path = self.path.join(&name);
+            let before = if name == SUMMARY { "# " } else { "<title>" };
             let is_ours = || fs::read_to_string(&path).is_ok_and(|text| text.contains(&format!("{before}{TITLE}")));
             if path.exists() && !is_ours() {
                 return Err(foreign(&path, "is no page of `humpyard reproduce`"));
@@ -166,16 +182,23 @@ impl<'a> Directory<'a> {
         Ok(())
     }
 
-    /// Writes the pages.
+    /// Writes the pages: of all, of each paper, and the summary.
     ///
     /// # Errors
     /// What cannot be written, and pages in the way that are not ours.
-    pub(super) fn write_pages(self, index: &str, summary: &str) -> Result<(), LabError> {
+    pub(super) fn write_pages(self, shown: &[Shown], missing: &[Missing]) -> Result<(), LabError> {
         self.check_pages()?;
-        for ((name, _), text) in PAGES.into_iter().zip([index, summary]) {
-            write(&self.path.join(name), text.as_bytes())?;
+        let page = |name: &str, text: String| write(&self.path.join(name), text.as_bytes());
+        for group in groups(shown) {
+            page(&group.file(), paper(&group).into_string())?;
         }
-        Ok(())
+        page(INDEX, index(shown, missing).into_string())?;
+        page(SUMMARY, summary(shown, missing))
+    }
+
+    /// Returns the data of an experiment, as they were written.
+    pub(super) fn data(self, id: &str) -> Option<String> {
+        fs::read_to_string(self.path.join(id).join(DATA)).ok()
     }
 }
 

@@ -29,6 +29,9 @@ pub struct ClaimVerdict {
     pub demanded: String,
     /// The unit of the figures.
     pub unit: String,
+    /// Where the paper's value is from, if its text lost it.
+    #[serde(default)]
+    pub value_source: Option<String>,
     /// The figures of each seed; `None` is infinite or no number.
     pub found: Vec<Vec<Option<f64>>>,
     /// Seeds with which it holds.
@@ -68,6 +71,17 @@ impl ClaimVerdict {
         if self.seeds > 1 { format!("{text}; with {} of {} seeds", self.held, self.seeds) } else { text }
     }
 
+    /// Says where the paper says it.
+    pub(crate) fn place(&self) -> String {
+        let figure = if self.figure.is_empty() { String::new() } else { format!(", {}", self.figure) };
+        format!("section {}{figure}", self.section)
+    }
+
+    /// Writes what the paper demands, with the unit.
+    pub(crate) fn demanded_text(&self) -> String {
+        format!("{} {}", self.demanded, self.unit).trim_end().to_owned()
+    }
+
     /// Judges a claim by the figures of each seed.
     fn of(claim: &Claim, found: &[Vec<f64>], scale: Scale) -> Self {
         let held = found.iter().filter(|found| claim.holds(found)).count();
@@ -86,6 +100,7 @@ impl ClaimVerdict {
             kind: claim.kind.clone(),
             demanded: claim.demand.text(),
             unit: claim.unit.clone(),
+            value_source: claim.value_source.clone(),
             found: found.iter().map(|found| found.iter().map(|&number| finite(number)).collect()).collect(),
             held,
             seeds: found.len(),

@@ -2,15 +2,16 @@
 //! are made of.
 
 mod claim;
+mod comparison;
 mod directory;
 mod expected;
 mod experiment;
+mod findings;
 mod judged;
 mod kept;
 mod options;
 mod outcome;
 mod page;
-mod page_claims;
 mod parts;
 mod plot;
 mod reproduce;
@@ -18,7 +19,9 @@ mod row;
 mod run;
 mod scratch;
 mod select;
+mod standing;
 mod statistics;
+mod summary;
 mod table;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -35,7 +38,7 @@ pub use judged::ClaimVerdict;
 pub use options::{Missing, ReproduceOptions, Reproduction};
 pub use outcome::Outcome;
 #[cfg(test)]
-pub(crate) use page::{Shown, index, summary};
+pub(crate) use page::{Shown, groups, paper};
 pub(crate) use parts::split;
 pub(crate) use plot::{bar, bar_of, group, line, logarithmic, whole};
 pub(crate) use reproduce::{find, reproduce};
@@ -45,6 +48,8 @@ pub(crate) use scratch::create as scratch_directory;
 pub(crate) use select::Rows;
 pub use statistics::short;
 pub(crate) use statistics::{Range, ascending, listed, mean, rank_correlation};
+#[cfg(test)]
+pub(crate) use summary::summary;
 pub use table::{Column, Kind, Row, Table, TableRow, Value};
 #[cfg(test)]
 pub(crate) use timing::BRIEF;

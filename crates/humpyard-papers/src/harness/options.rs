@@ -21,6 +21,8 @@ pub struct ReproduceOptions {
     pub directory: PathBuf,
     /// Threads; they change nothing but times.
     pub threads: NonZeroUsize,
+    /// Nothing is run: the data that the directory has are judged again, and the pages written.
+    pub judges_only: bool,
 }
 
 /// What came of a run.

@@ -1,14 +1,15 @@
-//! What came of experiments, as a page and as tables in Markdown.
-
-use std::fmt::Write;
+//! What came of experiments, as pages: one that leads to everything, and one for each paper.
 
 use maud::{Markup, html};
 
+use super::claim::claims;
 use super::directory::{Reproduced, TITLE};
-use super::experiment::{About, Scale};
+use super::experiment::{About, Note, Scale};
+use super::findings::{Finding, findings};
+use super::judged::ClaimVerdict;
 use super::options::Missing;
-use super::page_claims::{claims_page, claims_summary, counts_page, counts_summary};
-use super::verdict::{Mark, Verdict};
+use super::outcome::Outcome;
+use super::standing::{Standing, standings};
 use humpyard_plot::page as framed;
 
 /// An experiment that was done, at some time, and what this program says of it.
@@ -20,15 +21,15 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// How it was done, in two words or three.
-    fn scale(&self) -> &'static str {
+    /// Says how it was done, in two words or three.
+    pub(super) fn scale(&self) -> &'static str {
         match self.document.scale {
             Scale::Quick => "a part (quick)",
             Scale::Full => "all (full)",
         }
     }
 
-    /// Which passage of the paper, and how it is done, but for what was told of several.
+    /// Says which passage of the paper it is, and how it is done, but for what was told of several.
     fn description(&self, setting_is_told: bool) -> String {
         let About { figure, description, .. } = self.about;
         let description = if setting_is_told { description.to_owned() } else { self.about.whole_description() };
@@ -37,54 +38,65 @@ impl Shown {
     }
 }
 
-/// What a verdict is called.
-const fn word(outcome: Mark) -> &'static str {
-    match outcome {
-        Mark::Pass => "pass",
-        Mark::Fail => "fail",
-        Mark::Measured => "measured",
+/// The name of the page of experiments that are of no paper.
+const OWN: &str = "own";
+
+/// Experiments of one paper, or of none.
+pub(crate) struct Group<'a> {
+    /// The paper's name in `claims.toml`, which is that of the page.
+    pub(super) name: &'static str,
+    /// The paper.
+    pub(super) paper: &'static str,
+    shown: Vec<&'a Shown>,
+}
+
+impl Group<'_> {
+    /// Returns the name of its page.
+    pub(crate) fn file(&self) -> String {
+        format!("{}.html", self.name)
+    }
+
+    /// Returns what the list of papers says of it.
+    pub(super) fn title(&self) -> &'static str {
+        if self.name == OWN { "This project's own experiments, of no paper" } else { self.paper }
     }
 }
 
-/// The head of the table of all experiments.
-const HEAD: [&str; 9] =
-    ["experiment", "done", "seed", "claims", "not as expected", "pass", "fail", "measured", "made by"];
-/// The head of the tables of verdicts.
-const VERDICTS: [&str; 4] = ["claim", "expected", "found", "verdict"];
-
-/// How many verdicts there are of each kind.
-fn counts(shown: &[Shown]) -> String {
-    let count = |outcome| shown.iter().map(|one| one.document.count(outcome)).sum::<usize>();
-    let outside = shown.iter().flat_map(|one| &one.document.verdicts).filter(|verdict| verdict.is_outside()).count();
-    format!(
-        "Of the other verdicts {} hold (pass) and {} do not (fail). Measured are {} figures on which nothing hangs: \
-            times, what the papers do not say enough of, and what is known not to be found again here; {outside} of them lie \
-            outside of what was expected, or do not hold, and say so. Beside what the paper alone says the figure \
-            stands without a verdict, whether it is like that or not.",
-        count(Mark::Pass),
-        count(Mark::Fail),
-        count(Mark::Measured)
-    )
+/// Returns the names of all pages of papers that there may be.
+pub(crate) fn page_names() -> Vec<String> {
+    let mut names: Vec<&str> = claims().iter().map(|claim| claim.paper.as_str()).collect();
+    names.dedup();
+    names.into_iter().chain([OWN]).map(|name| format!("{name}.html")).collect()
 }
 
-/// Experiments in a row of the same paper.
-fn papers(shown: &[Shown]) -> impl Iterator<Item = &[Shown]> {
-    shown.chunk_by(|one, next| one.about.paper == next.about.paper)
+/// Groups experiments by paper, in the order of `claims.toml`; those of no paper come last.
+pub(crate) fn groups(shown: &[Shown]) -> Vec<Group<'_>> {
+    let paper_of = |experiment: &str| claims().iter().find(|claim| claim.experiment == experiment);
+    let mut names: Vec<&'static str> = claims().iter().map(|claim| claim.paper.as_str()).collect();
+    names.dedup();
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for of_paper in shown.chunk_by(|one, next| one.about.paper == next.about.paper) {
+        let name = of_paper.iter().find_map(|one| paper_of(one.about.id)).map(|claim| claim.paper.as_str());
+        // Experiments of a paper that test none of its claims stand with those that do.
+        let known = groups.iter().find(|group| group.paper == of_paper[0].about.paper).map(|group| group.name);
+        let name = name.or(known).unwrap_or(OWN);
+        match groups.iter_mut().find(|group| group.name == name) {
+            Some(group) => group.shown.extend(of_paper),
+            None => groups.push(Group { name, paper: of_paper[0].about.paper, shown: of_paper.iter().collect() }),
+        }
+    }
+    groups.sort_by_key(|group| names.iter().position(|name| *name == group.name).unwrap_or(names.len()));
+    groups
 }
 
-/// Experiments in a row of the same setting.
-fn settings(shown: &[Shown]) -> impl Iterator<Item = &[Shown]> {
-    shown.chunk_by(|one, next| !one.about.setting.is_empty() && one.about.setting == next.about.setting)
-}
+/// What a claim is, and when it holds.
+pub(super) const INTRODUCTION: &str = "Each claim is a number, a ranking or a trend that a paper states, and is \
+    counted once. It holds if it meets the paper's bound with 9 of 10 seeds or more, or with all 3: a number within a \
+    tenth, a ranking strictly, an order of magnitude at least tenfold. It is contradicted if it does so with 2 of 10 \
+    seeds or fewer, or with none of 3. Bounds are from the papers alone.";
 
-/// A heading for experiments of the same setting, and what they have in common; none where one stands alone.
-fn common(family: &[Shown]) -> Option<(String, &'static str)> {
-    let names: Vec<&str> = family.iter().map(|one| one.about.id).collect();
-    (names.len() > 1).then(|| (format!("What is common to {}", names.join(", ")), family[0].about.setting))
-}
-
-/// What the run that wrote the pages has not done; none if it was not interrupted.
-fn interrupted(missing: &[Missing]) -> Option<String> {
+/// Says what the run that wrote the pages has not done. `None`: it was not interrupted.
+pub(super) fn interrupted(missing: &[Missing]) -> Option<String> {
     let texts: Vec<String> = missing.iter().map(Missing::text).collect();
     (!texts.is_empty()).then(|| {
         format!(
@@ -95,46 +107,93 @@ fn interrupted(missing: &[Missing]) -> Option<String> {
     })
 }
 
-/// The page that leads to everything.
+/// Says which outcomes are not the expected ones. `None`: all are.
+pub(super) fn unexpected(shown: &[Shown]) -> Option<String> {
+    let one = |verdict: &ClaimVerdict| {
+        let expected = verdict.expected.map_or("nothing", Outcome::name);
+        format!("{} ({}, expected: {expected})", verdict.claim, verdict.outcome)
+    };
+    let claims = shown.iter().flat_map(|one| &one.document.claims);
+    let odd: Vec<String> = claims.filter(|verdict| verdict.differs()).map(one).collect();
+    (!odd.is_empty()).then(|| format!("Outcomes that are not the expected ones: {}.", odd.join("; ")))
+}
+
+/// Writes the page that leads to everything.
 pub(crate) fn index(shown: &[Shown], missing: &[Missing]) -> Markup {
+    let (groups, standings) = (groups(shown), standings(shown));
     let contents = html! {
         @if let Some(said) = interrupted(missing) { p { strong { (said) } } }
-        (counts_page(shown))
-        p { (counts(shown)) }
-        div.scroll {
-            table.verdicts {
-                thead { tr { @for word in HEAD { th { (word) } } } }
-                tbody { @for one in shown { (line(one)) } }
-            }
+        p { (INTRODUCTION) }
+        @if let Some(said) = unexpected(shown) { p { strong { (said) } } }
+        div.scroll { (table_of_papers(&groups, &standings)) }
+        @let findings = findings(shown);
+        @if !findings.is_empty() {
+            h2 { "The most interesting findings" }
+            ol { @for finding in &findings { (finding_item(finding)) } }
         }
-        @for of_paper in papers(shown) {
-            h2 { (of_paper[0].about.paper) }
-            @for family in settings(of_paper) {
-                @let common = common(family);
-                @if let Some((heading, setting)) = &common { h3 { (heading) } p { (setting) } }
-                @for one in family { (experiment(one, common.is_some())) }
+        @for group in &groups {
+            h2 { (group.title()) }
+            ul {
+                @for one in &group.shown {
+                    li { a href=(format!("{}#{}", group.file(), one.about.id)) { (one.about.id) } ": " (one.about.title) }
+                }
             }
         }
     };
     framed(TITLE, &contents)
 }
 
-fn line(one: &Shown) -> Markup {
-    let document = &one.document;
-    let (failed, odd) = (document.count(Mark::Fail), document.unexpected());
+fn table_of_papers(groups: &[Group<'_>], standings: &[Standing]) -> Markup {
     html! {
-        tr {
-            td { a href=(format!("#{}", one.about.id)) { (one.about.id) } ": " (one.about.title) }
-            td { (one.scale()) }
-            td { (document.seed) }
-            td { (document.claims.len()) }
-            td { @if odd > 0 { strong { (odd) } } @else { (odd) } }
-            td { (document.count(Mark::Pass)) }
-            td { @if failed > 0 { strong { (failed) } } @else { (failed) } }
-            td { (document.count(Mark::Measured)) }
-            td { code { (document.command()) } }
+        table {
+            thead { tr { @for word in Standing::HEAD { th { (word) } } } }
+            tbody {
+                @for standing in standings {
+                    tr {
+                        td {
+                            @match groups.iter().find(|group| group.name == standing.paper) {
+                                Some(group) => { a href=(group.file()) { (standing.paper) } }
+                                None => { (standing.paper) }
+                            }
+                        }
+                        @for count in standing.counts { td { (count) } }
+                    }
+                }
+            }
         }
     }
+}
+
+fn finding_item(finding: &Finding) -> Markup {
+    html! {
+        li {
+            strong { (finding.title) } " " (finding.text) " "
+            small { @for (claim, outcome) in &finding.outcomes { (claim) ": " (outcome) ". " } }
+        }
+    }
+}
+
+/// Writes the page of a paper.
+pub(crate) fn paper(group: &Group<'_>) -> Markup {
+    let settings =
+        group.shown.chunk_by(|one, next| !one.about.setting.is_empty() && one.about.setting == next.about.setting);
+    let contents = html! {
+        p { a href="index.html" { "All papers" } }
+        p { (group.title()) }
+        ul { @for one in &group.shown { li { a href=(format!("#{}", one.about.id)) { (one.about.title) } } } }
+        @for family in settings {
+            @let common = common(family);
+            @if let Some((heading, setting)) = &common { h2 { (heading) } p { (setting) } }
+            @for one in family { (experiment(one, common.is_some())) }
+        }
+    };
+    framed(&format!("{TITLE}: {}", group.name), &contents)
+}
+
+/// Returns a heading for experiments of the same setting, and what they have in common. `None`: one stands alone.
+fn common(family: &[&Shown]) -> Option<(String, &'static str)> {
+    let names: Vec<&str> = family.iter().map(|one| one.about.id).collect();
+    (names.len() > 1).then(|| (format!("What is common to {}", names.join(", ")), family[0].about.setting))
 }
 
 fn experiment(one: &Shown, setting_is_told: bool) -> Markup {
@@ -142,20 +201,17 @@ fn experiment(one: &Shown, setting_is_told: bool) -> Markup {
     let document = &one.document;
     html! {
         section id=(one.about.id) {
-            h3 { (one.about.id) ": " (one.about.title) }
+            h2 { (one.about.id) ": " (one.about.title) }
             p { (one.description(setting_is_told)) }
-            (claims_page(&document.claims, &document.notes))
-            @if !document.verdicts.is_empty() {
-                table.verdicts {
-                    thead { tr { @for word in VERDICTS { th { (word) } } } }
-                    tbody { @for verdict in &document.verdicts { (row(verdict)) } }
-                }
-            }
+            (table_of_claims(&document.claims))
             @for file in document.files.iter().filter(is_plot) {
                 figure { object type="image/svg+xml" data=(file) { (one.about.title) } }
             }
+            @if !document.notes.is_empty() {
+                details { summary { "Beside the claims" } (table_of_notes(&document.notes)) }
+            }
             p {
-                "Data: "
+                (one.scale()) ", seed " (document.seed) ": " code { (document.command()) } ". Data: "
                 @for file in document.files.iter().filter(|file| !is_plot(file)) { a href=(file) { (file) } " " }
                 (format!("({:.1} s, one part after the other", document.measured_seconds))
                 @if !document.version.is_empty() { "; humpyard " (document.version) }
@@ -165,66 +221,62 @@ fn experiment(one: &Shown, setting_is_told: bool) -> Markup {
     }
 }
 
-fn row(verdict: &Verdict) -> Markup {
+/// The heads of the tables of claims and of notes.
+const CLAIMS: [&str; 5] = ["the paper says", "where", "demanded", "found", "outcome"];
+const NOTES: [&str; 3] = ["about", "said", "found"];
+
+/// Writes a cell with its heading, which narrow screens show.
+fn cell(heading: &str, contents: &Markup) -> Markup {
+    html! { td data-label=(heading) { (contents) } }
+}
+
+fn table_of_claims(claims: &[ClaimVerdict]) -> Markup {
+    let row = |verdict: &ClaimVerdict| {
+        let source = verdict.value_source.as_ref().map(|source| format!(" Value: {source}."));
+        let cells = [
+            html! { (verdict.says) (source.unwrap_or_default()) " " small { (verdict.claim) } },
+            html! { (verdict.place()) },
+            html! { (verdict.demanded_text()) },
+            html! { (verdict.found_text()) },
+            outcome(verdict),
+        ];
+        html! { tr { @for (heading, contents) in CLAIMS.iter().zip(&cells) { (cell(heading, contents)) } } }
+    };
     html! {
-        tr {
-            td { (verdict.claim) }
-            td { (verdict.expected) }
-            td { (verdict.measured) }
-            td { @if verdict.outcome == Mark::Fail { strong { "fail" } } @else { (word(verdict.outcome)) } }
-        }
-    }
-}
-
-/// The verdicts as tables in Markdown, the same for the same seeds and scales but for times.
-pub(crate) fn summary(shown: &[Shown], missing: &[Missing]) -> String {
-    let note = interrupted(missing).map_or_else(String::new, |said| format!("**{said}**\n\n"));
-    let mut text = format!("# {TITLE}\n\n{note}");
-    counts_summary(&mut text, shown);
-    let _ = write!(text, "{}\n\n", counts(shown));
-    head(&mut text, &HEAD);
-    for one in shown {
-        let document = &one.document;
-        let [pass, fail, measured] = [Mark::Pass, Mark::Fail, Mark::Measured].map(|kind| document.count(kind));
-        let _ = writeln!(
-            text,
-            "| {}: {} | {} | {} | {} | {} | {pass} | {fail} | {measured} | `{}` |",
-            one.about.id,
-            one.about.title,
-            one.scale(),
-            document.seed,
-            document.claims.len(),
-            document.unexpected(),
-            document.command()
-        );
-    }
-    for of_paper in papers(shown) {
-        let _ = write!(text, "\n## {}\n", of_paper[0].about.paper);
-        for family in settings(of_paper) {
-            let common = common(family);
-            if let Some((heading, setting)) = &common {
-                let _ = write!(text, "\n### {heading}\n\n{setting}\n");
-            }
-            for one in family {
-                let description = one.description(common.is_some());
-                let _ = write!(text, "\n### {}: {}\n\n{description}\n\n", one.about.id, one.about.title);
-                claims_summary(&mut text, &one.document.claims, &one.document.notes);
-                if !one.document.verdicts.is_empty() {
-                    head(&mut text, &VERDICTS);
-                }
-                one.document.verdicts.iter().for_each(|verdict| verdict_line(&mut text, verdict));
+        @if !claims.is_empty() {
+            table.verdicts {
+                thead { tr { @for word in CLAIMS { th { (word) } } } }
+                tbody { @for verdict in claims { (row(verdict)) } }
             }
         }
     }
-    text
 }
 
-pub(super) fn head(text: &mut String, words: &[&str]) {
-    let _ = writeln!(text, "| {} |\n|{}", words.join(" | "), "---|".repeat(words.len()));
+/// Writes the outcome, the expected one where it differs, why it does not hold, and the command that shows it.
+fn outcome(verdict: &ClaimVerdict) -> Markup {
+    html! {
+        @match verdict.expected {
+            Some(expected) if expected != verdict.outcome => {
+                strong { (verdict.outcome) " (expected: " (expected) ")" }
+            }
+            _ => {
+                (verdict.outcome)
+                @if let Some(why) = &verdict.why { ": " (why) }
+                @if let Some(run) = &verdict.run { " " code { (run) } }
+            }
+        }
+    }
 }
 
-fn verdict_line(text: &mut String, verdict: &Verdict) {
-    let Verdict { claim, expected, measured, outcome, .. } = verdict;
-    let cells = [claim, expected, measured].map(|cell| cell.replace('|', "\\|").replace('\n', " "));
-    let _ = writeln!(text, "| {} | {} | {} | {} |", cells[0], cells[1], cells[2], word(*outcome));
+fn table_of_notes(notes: &[Note]) -> Markup {
+    let row = |note: &Note| {
+        let cells = [&note.about, &note.said, &note.found].map(|text| html! { (text) });
+        html! { tr { @for (heading, contents) in NOTES.iter().zip(&cells) { (cell(heading, contents)) } } }
+    };
+    html! {
+        table.verdicts {
+            thead { tr { @for word in NOTES { th { (word) } } } }
+            tbody { @for note in notes { (row(note)) } }
+        }
+    }
 }

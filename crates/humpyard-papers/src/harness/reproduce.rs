@@ -12,12 +12,13 @@ use std::thread;
 
 use humpyard_core::name::unknown;
 
-use super::directory::{Contents, Directory, Reproduced};
-use super::experiment::{About, Experiment};
+use super::comparison;
+use super::directory::{Contents, DATA, Directory, Reproduced};
+use super::experiment::{About, Experiment, Scale};
 use super::judged::judge;
 use super::kept::{self, Kept, Part};
 use super::options::{Missing, ReproduceOptions, Reproduction};
-use super::page::{self, Shown};
+use super::page::Shown;
 use super::scratch;
 use super::table::{Row, Table};
 use humpyard_lab::LabError;
@@ -66,7 +67,10 @@ pub(crate) fn reproduce(
     progress: &mut dyn FnMut(usize, usize, &str),
 ) -> Result<Reproduction, LabError> {
     let ids = options.experiments.iter().map(|experiment| experiment.about().id);
-    let directory = Directory::open(&options.directory, ids)?;
+    let directory = Directory::open(&options.directory, options.scale, ids)?;
+    if options.judges_only {
+        return judge_again(known, options, directory);
+    }
     let parts = Arc::new(Parts { options: options.clone(), kept: Kept::open(options)? });
     let mut collected: Vec<Collected> = options.experiments.iter().map(|&run| Collected::new(run, options)).collect();
     let all = collected.iter().map(|experiment| experiment.parts.len()).sum();
@@ -93,6 +97,35 @@ pub(crate) fn reproduce(
     Ok(Reproduction { experiments: reproduced.into_iter().flatten().collect(), done, all, missing, unreadable })
 }
 
+/// Judges the data that the directory has of these experiments, and writes the pages.
+///
+/// # Errors
+/// Data that are not of this version of their experiment, and whatever keeps files from being written.
+fn judge_again(
+    known: &[&dyn Experiment],
+    options: &ReproduceOptions,
+    directory: Directory<'_>,
+) -> Result<Reproduction, LabError> {
+    let mut experiments = Vec::new();
+    for &run in &options.experiments {
+        let id = run.about().id;
+        let (Some(before), Some(text)) = (directory.document(id), directory.data(id)) else { continue };
+        let Some(by_seed) = Table::by_seed_from_csv(run.columns(), &text) else {
+            return Err(LabError::option(format!(
+                "{id}: its data have not the columns of this version: run it again, without --judge"
+            )));
+        };
+        let made =
+            Made { scale: before.scale, seed: before.seed, version: before.version, seconds: before.measured_seconds };
+        experiments.push(write_experiment(run, by_seed, made, directory)?);
+    }
+    if experiments.is_empty() {
+        return Err(LabError::option("the directory has no data of these experiments: run them, without --judge"));
+    }
+    let unreadable = write_pages(known, options, directory, &[])?;
+    Ok(Reproduction { done: experiments.len(), all: experiments.len(), experiments, missing: Vec::new(), unreadable })
+}
+
 /// Writes the pages of all experiments that the directory has and of what is missing, if there is any of either; the
 /// documents that cannot be read.
 fn write_pages(
@@ -115,7 +148,7 @@ fn write_pages(
         }
     }
     if !shown.is_empty() || !missing.is_empty() {
-        directory.write_pages(&page::index(&shown, missing).into_string(), &page::summary(&shown, missing))?;
+        directory.write_pages(&shown, missing)?;
     }
     Ok(unreadable)
 }
@@ -247,42 +280,69 @@ impl Collected {
             Table::of(self.run.columns(), parts.iter_mut().filter_map(Option::take).flatten())
         };
         let by_seed: Vec<Table> = self.parts.chunks_mut(of_seed).map(table).collect();
-        // Plots and notes are of the first seed.
-        let first = by_seed[0].clone();
-        let claims = match self.run.seed_column() {
-            Some(column) => judge(self.run, &first.split_by(column), options.scale),
-            None => judge(self.run, &by_seed, options.scale),
-        };
-        let data = match by_seed.len() {
-            1 => first.clone(),
-            _ => Table::of_seeds((options.seed.0..).zip(by_seed)),
-        };
-        let mut parquet = Vec::new();
-        data.write_parquet(&mut parquet)
-            .map_err(|error| LabError::option(format!("{}: its data cannot be Parquet: {error}", self.about.id)))?;
-        let mut files: Vec<Contents> =
-            vec![("data.csv".to_owned(), data.csv().into_bytes()), ("data.parquet".to_owned(), parquet)];
-        let plots = self.run.plots(&first).into_iter();
-        files.extend(plots.map(|(name, svg)| (format!("{name}.svg"), svg.file().into_bytes())));
-        let mut reproduced = Reproduced {
-            experiment: self.about.id.to_owned(),
-            paper: self.about.paper.to_owned(),
-            figure: self.about.figure.to_owned(),
-            title: self.about.title.to_owned(),
-            description: self.about.whole_description(),
+        let made = Made {
             scale: options.scale,
             seed: options.seed.0,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            claims,
-            notes: self.run.notes(&first),
-            verdicts: self.run.verdicts(&first),
-            files: Vec::new(),
-            measured_seconds: self.seconds,
+            seconds: self.seconds,
         };
-        directory.write(&mut reproduced, files)?;
+        let reproduced = write_experiment(self.run, by_seed, made, directory)?;
         self.is_written = true;
         Ok(reproduced)
     }
+}
+
+/// How data were made.
+struct Made {
+    scale: Scale,
+    seed: u64,
+    version: String,
+    seconds: f64,
+}
+
+/// Judges the data of each seed, and writes them with their plots.
+fn write_experiment(
+    run: &dyn Experiment,
+    by_seed: Vec<Table>,
+    made: Made,
+    directory: Directory<'_>,
+) -> Result<Reproduced, LabError> {
+    let about = run.about();
+    // Plots and notes are of the first seed.
+    let first = by_seed[0].clone();
+    let claims = match run.seed_column() {
+        Some(column) => judge(run, &first.split_by(column), made.scale),
+        None => judge(run, &by_seed, made.scale),
+    };
+    let data = match by_seed.len() {
+        1 => first.clone(),
+        _ => Table::of_seeds((made.seed..).zip(by_seed)),
+    };
+    let mut parquet = Vec::new();
+    data.write_parquet(&mut parquet)
+        .map_err(|error| LabError::option(format!("{}: its data cannot be Parquet: {error}", about.id)))?;
+    let mut files: Vec<Contents> =
+        vec![(DATA.to_owned(), data.csv().into_bytes()), ("data.parquet".to_owned(), parquet)];
+    let comparison = comparison::plot(&claims).map(|svg| ("claims".to_owned(), svg));
+    let plots = comparison.into_iter().chain(run.plots(&first));
+    files.extend(plots.map(|(name, svg)| (format!("{name}.svg"), svg.file().into_bytes())));
+    let mut reproduced = Reproduced {
+        experiment: about.id.to_owned(),
+        paper: about.paper.to_owned(),
+        figure: about.figure.to_owned(),
+        title: about.title.to_owned(),
+        description: about.whole_description(),
+        scale: made.scale,
+        seed: made.seed,
+        version: made.version,
+        claims,
+        notes: run.notes(&first),
+        verdicts: run.verdicts(&first),
+        files: Vec::new(),
+        measured_seconds: made.seconds,
+    };
+    directory.write(&mut reproduced, files)?;
+    Ok(reproduced)
 }
 
 #[cfg(test)]
@@ -293,7 +353,7 @@ mod tests {
 
     use humpyard_core::random::Seed;
 
-    use super::super::experiment::{Plots, Scale};
+    use super::super::experiment::Plots;
     use super::super::testing::options;
     use super::super::verdict::Verdict;
     use super::*;
@@ -350,6 +410,7 @@ mod tests {
         assert_eq!(stopped.missing, [Missing { experiment: "squares", parts: vec![0, 1, 2, 3, 4], of: 5 }]);
         for page in ["index.html", "REPRODUCTION.md"] {
             let page = fs::read_to_string(directory.path().join(page)).unwrap();
+            let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(page.contains("was interrupted. Missing: squares (all of it)."), "{page}");
         }
         SQUARES.fails.store(false, Ordering::Relaxed);
@@ -426,6 +487,7 @@ mod tests {
         assert_eq!(stopped.missing[0].text(), "sleeper (part 3 of 3)");
         assert_eq!(kept_files(directory.path()).len(), 2, "the directory of the part that was given up is gone");
         let summary = fs::read_to_string(directory.path().join("REPRODUCTION.md")).unwrap();
+        let summary = summary.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(summary.contains("interrupted. Missing: sleeper (part 3 of 3)."), "{summary}");
         let runs = || SLEEPER.runs.swap(0, Ordering::Relaxed);
         let first = runs();

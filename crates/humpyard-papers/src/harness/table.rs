@@ -147,7 +147,7 @@ impl Table {
 
     /// Joins the tables of several seeds, with a column of seeds before the others.
     pub(super) fn of_seeds(tables: impl IntoIterator<Item = (u64, Self)>) -> Self {
-        let (mut columns, mut rows) = (vec![Column::integer("seed")], Vec::new());
+        let (mut columns, mut rows) = (vec![Column::integer(SEED)], Vec::new());
         for (seed, table) in tables {
             columns.truncate(1);
             columns.extend_from_slice(&table.columns);
@@ -228,15 +228,32 @@ impl Table {
         }
         let mut table = Self::new(columns);
         for record in reader.records() {
-            let record = record.ok()?;
-            let values = record.iter().zip(columns).map(|(text, column)| Value::read(text, column.kind));
-            let row: Row = values.collect::<Option<_>>()?;
-            if row.len() != columns.len() {
-                return None;
-            }
-            table.rows.push(row);
+            table.rows.push(read_row(columns, record.ok()?.iter())?);
         }
         Some(table)
+    }
+
+    /// Reads what [`Self::of_seeds`] has written as CSV: a table for each seed, in the order of the text. Without a
+    /// column of seeds there is one table. `None`: it is not that.
+    pub(super) fn by_seed_from_csv(columns: &'static [Column], text: &str) -> Option<Vec<Self>> {
+        if let Some(table) = Self::from_csv(columns, text) {
+            return Some(vec![table]);
+        }
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let named = [SEED].into_iter().chain(columns.iter().map(|column| column.name));
+        if !reader.headers().ok()?.iter().eq(named) {
+            return None;
+        }
+        let mut tables: Vec<(String, Self)> = Vec::new();
+        for record in reader.records() {
+            let record = record.ok()?;
+            let seed = record.get(0)?;
+            if tables.last().is_none_or(|(last, _)| last != seed) {
+                tables.push((seed.to_owned(), Self::new(columns)));
+            }
+            tables.last_mut()?.1.rows.push(read_row(columns, record.iter().skip(1))?);
+        }
+        Some(tables.into_iter().map(|(_, table)| table).collect())
     }
 
     /// Writes it as Parquet.
@@ -282,6 +299,16 @@ fn field(column: &Column) -> Result<TypePtr, ParquetError> {
     };
     let field = Type::primitive_type_builder(column.name, physical).with_converted_type(converted);
     Ok(Arc::new(field.with_repetition(Repetition::REQUIRED).build()?))
+}
+
+/// The column of seeds.
+const SEED: &str = "seed";
+
+/// Reads a row. `None`: it has other values than these columns.
+fn read_row<'a>(columns: &[Column], texts: impl Iterator<Item = &'a str>) -> Option<Row> {
+    let mut columns = columns.iter();
+    let row: Row = texts.map(|text| Value::read(text, columns.next()?.kind)).collect::<Option<_>>()?;
+    columns.next().is_none().then_some(row)
 }
 
 /// A row, whose values are found by the names of their columns.
@@ -335,6 +362,18 @@ mod tests {
         table.push(vec!["wf2q+".into(), 32u32.into(), 0.1.into()]);
         table.push(vec!["a \"b\", c\n".into(), (-7i64).into(), (-1.0 / 3.0).into()]);
         table
+    }
+
+    #[test]
+    fn seeds_are_read_as_they_were_written() {
+        const COLUMNS: &[Column] = &[Column::text("name"), Column::real("value")];
+        let table = |value: f64| Table::of(COLUMNS, [vec!["a".into(), value.into()], vec!["b,".into(), 2.0.into()]]);
+        let tables = [table(1.0), table(0.5)];
+        let text = Table::of_seeds((7..).zip(tables.clone())).csv();
+        assert_eq!(Table::by_seed_from_csv(COLUMNS, &text), Some(tables.to_vec()));
+        assert_eq!(Table::by_seed_from_csv(COLUMNS, &tables[0].csv()), Some(tables[..1].to_vec()));
+        assert_eq!(Table::by_seed_from_csv(COLUMNS, "seed,name\n7,a\n"), None);
+        assert_eq!(Table::by_seed_from_csv(COLUMNS, &text.replace("0.5", "x")), None);
     }
 
     #[test]

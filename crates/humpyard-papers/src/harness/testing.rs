@@ -48,5 +48,6 @@ pub(crate) fn options(experiments: Vec<&'static dyn Experiment>, directory: &Pat
         seed: Seed(1),
         directory: directory.to_owned(),
         threads: NonZeroUsize::new(threads).unwrap(),
+        judges_only: false,
     }
 }

@@ -9,7 +9,7 @@ use humpyard_policies::registry::{AnyShare, ShareVisitor};
 use humpyard_policies::spec::PolicySpec;
 
 use super::machine::{AlwaysReady, Machine};
-use crate::harness::{About, Effort, Scale, TableRow, Timing, Verdict, logarithmic, measure};
+use crate::harness::{About, Effort, Scale, TableRow, Timing, logarithmic, measure};
 use humpyard_lab::LabError;
 use humpyard_plot::{Line, LinePlot, Svg};
 
@@ -101,13 +101,6 @@ impl ShareVisitor for Selecting<'_> {
 /// The slots in which every client gets as many as it has weight, if they are as many.
 pub(super) fn round(weights: &[Weight], processors: usize) -> u64 {
     weights.iter().map(|weight| u64::from(weight.get())).sum::<u64>().div_ceil(processors as u64)
-}
-
-/// Times, in the order of their rows, beside those that the specification has of other implementations on another
-/// machine.
-pub(in super::super) fn times_listed(claim: String, said: &str, times: impl Iterator<Item = f64>) -> Verdict {
-    let times: Vec<String> = times.map(|time| format!("{time:.1}")).collect();
-    Verdict::measured(claim, said, times.join(", "))
 }
 
 /// A line for each policy, in the order of its rows.

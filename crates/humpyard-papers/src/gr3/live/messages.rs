@@ -8,11 +8,11 @@ use humpyard_core::random::Seed;
 
 use super::super::costs::machine::Next;
 use super::super::costs::messages::{QUEUE, READERS, TASKS, WRITERS};
-use super::super::costs::subject::{lines, plot, times_listed, weights};
+use super::super::costs::subject::{lines, plot, weights};
 use super::super::paper::PAPER;
 use super::processors::Processors;
 use super::turns::{STACK_BYTES, Taken, Task, Turns, Untaken};
-use crate::harness::{About, Experiment, Plots, Row, Rows, Scale, Table, TableRow, Verdict, rows, short};
+use crate::harness::{About, Experiment, Note, Plots, Row, Rows, Scale, Table, TableRow, listed, rows};
 use humpyard_lab::LabError;
 
 /// Those of the paper, of which a quick run has the first.
@@ -57,6 +57,20 @@ struct Found {
     received: u64,
     right: u64,
     note: String,
+}
+
+impl Found {
+    /// Checks that every message was sent and received, once, whole, and in the order of its writer.
+    fn check(&self, place: Place) -> Result<(), LabError> {
+        if [self.sent, self.received, self.right] == [self.owed; 3] {
+            return Ok(());
+        }
+        let Self { owed, sent, received, right, .. } = self;
+        let policy = place.policy;
+        Err(LabError::option(format!(
+            "of {owed} messages under {policy} {sent} were sent, {received} received, {right} of them right"
+        )))
+    }
 }
 
 /// What a select, a turn, and everything took.
@@ -247,6 +261,7 @@ impl Place {
                 }
             }
         }
+        found.check(self)?;
         Ok(row(self, &found))
     }
 }
@@ -281,16 +296,16 @@ impl Experiment for LiveMessages {
         Ok(vec![places(scale)[part].found(seed)?])
     }
 
-    fn verdicts(&self, data: &Table) -> Vec<Verdict> {
-        let mut verdicts: Vec<Verdict> = all_arrive(data).into_iter().collect();
+    fn notes(&self, data: &Table) -> Vec<Note> {
+        let mut notes = Vec::new();
         for policy in POLICIES {
             let rows = || lived(data).of("policy", policy);
-            let groups: Vec<String> = rows().map(|row| short(row.number("groups"))).collect();
+            let groups = listed(rows().numbers("groups"));
             let times = |what: &str, column| {
-                let claim = format!("{policy}: {what} with {} groups", groups.join(", "));
-                times_listed(claim, "not said", rows().map(move |row| row.number(column)))
+                let times: Vec<String> = rows().map(|row| format!("{:.1}", row.number(column))).collect();
+                Note::new(format!("{policy}: {what} with {groups} groups"), "", times.join(", "))
             };
-            verdicts.extend([
+            notes.extend([
                 times("ns of a select, median", "select_ns"),
                 times("ns of a select, mean", "select_ns_mean"),
                 times("ns of a turn", "turn_ns"),
@@ -298,11 +313,11 @@ impl Experiment for LiveMessages {
             ]);
         }
         let noted = data.rows().filter(|row| !row.text("note").is_empty());
-        verdicts.extend(noted.map(|row| {
-            let claim = format!("{} with {} groups: where it ran", row.text("policy"), row.number("groups"));
-            Verdict::measured(claim, "on one processor", row.text("note"))
+        notes.extend(noted.map(|row| {
+            let about = format!("{} with {} groups: where it ran", row.text("policy"), row.number("groups"));
+            Note::new(about, "on one processor", row.text("note"))
         }));
-        verdicts
+        notes
     }
 
     fn plots(&self, data: &Table) -> Plots {
@@ -325,23 +340,6 @@ impl Experiment for LiveMessages {
 /// Rows of threads that could be.
 fn lived(data: &Table) -> impl Iterator<Item = TableRow<'_>> + Clone {
     data.rows().filter(|row| row.number("tasks") > 0.0)
-}
-
-/// Whatever is sent comes once, in order and whole; nothing if there were no threads.
-fn all_arrive(data: &Table) -> Option<Verdict> {
-    let is_right = |row: &TableRow<'_>| {
-        ["sent", "received", "received_right"].iter().all(|column| row.number(column) == row.number("owed"))
-    };
-    let sum = data.rows().total("received_right");
-    let broken = |row: TableRow<'_>| {
-        let [owed, sent, received, right] =
-            ["owed", "sent", "received", "received_right"].map(|column| row.number(column));
-        let policy = row.text("policy");
-        format!("of {owed} under {policy} {sent} were sent, {received} received, {right} of them right")
-    };
-    let claim = "every message is sent and received, once, whole, and in the order of its writer; every thread ends";
-    let all = |count| format!("all {sum} at {count} places");
-    Verdict::everywhere((claim, "everywhere"), lived(data), is_right, all, broken)
 }
 
 #[cfg(test)]
@@ -409,9 +407,7 @@ mod tests {
         for policy in POLICIES {
             data.push(Place { policy, groups: 1, messages: 3 }.found(Seed(1)).unwrap());
         }
-        let verdicts = LiveMessages.verdicts(&data);
-        assert_eq!(verdicts[0].measured, "all 6000 at 5 places");
-        assert!(verdicts[0].pass == Some(true) && verdicts[1..].iter().all(|verdict| verdict.pass.is_none()));
+        assert_eq!(data.rows().total("received_right"), 6000.0);
         assert_eq!(LiveMessages.plots(&data).len(), 2);
     }
 
@@ -430,24 +426,21 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_could_not_be_are_measured_as_such() {
+    fn threads_that_could_not_be_are_noted_as_such() {
         let mut data = Table::new(COLUMNS);
         data.push(Place { policy: "gr3", groups: 100, messages: 1 }.nothing("thread 9 of 4000 cannot be started"));
         data.push(Place { policy: "wfq", groups: 1, messages: 1 }.found(Seed(1)).unwrap());
-        let verdicts = LiveMessages.verdicts(&data);
-        assert_eq!((verdicts[0].measured.as_str(), verdicts[0].pass), ("all 400 at 1 places", Some(true)));
-        let told = verdicts.iter().find(|verdict| verdict.claim == "gr3 with 100 groups: where it ran").unwrap();
-        assert_eq!(told.measured, "not run: thread 9 of 4000 cannot be started");
+        let notes = LiveMessages.notes(&data);
+        let told = notes.iter().find(|note| note.about == "gr3 with 100 groups: where it ran").unwrap();
+        assert_eq!(told.found, "not run: thread 9 of 4000 cannot be started");
     }
 
     #[test]
-    fn a_lost_message_is_told() {
-        let mut data = Table::new(COLUMNS);
-        let mut row = Place { policy: "gr3", groups: 1, messages: 1 }.found(Seed(1)).unwrap();
-        row[13] = 399u32.into();
-        data.push(row);
-        let verdict = all_arrive(&data).unwrap();
-        assert_eq!(verdict.measured, "of 400 under gr3 400 were sent, 400 received, 399 of them right");
-        assert_eq!(verdict.pass, Some(false));
+    fn a_lost_message_is_an_error() {
+        let place = Place { policy: "gr3", groups: 1, messages: 1 };
+        let found = Found { owed: 400, sent: 400, received: 400, right: 400, ..Found::default() };
+        assert!(found.check(place).is_ok());
+        let error = Found { right: 399, ..found }.check(place).unwrap_err().to_string();
+        assert!(error.contains("of 400 messages under gr3 400 were sent, 400 received, 399 of them right"), "{error}");
     }
 }

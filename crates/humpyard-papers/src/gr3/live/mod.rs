@@ -1,12 +1,11 @@
 //! Figures 13 to 19 of the GR3 paper on live threads, which a policy dispatches from user space, or the kernel alone.
 
-mod claims;
 mod kernel;
 mod messages;
 mod names;
+mod notes;
 mod processors;
 mod search;
-mod simulated;
 mod turns;
 mod web_servers;
 

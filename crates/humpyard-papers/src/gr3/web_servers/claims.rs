@@ -69,7 +69,6 @@ pub(super) fn notes(data: &Table, runs: &[Run]) -> Vec<Note> {
 #[cfg(test)]
 mod tests {
     use super::super::figures::SERVERS;
-    use super::super::servers::EVEN_GAP;
     use super::*;
     use crate::harness::testing::{assert_expected, quick};
 
@@ -80,6 +79,9 @@ mod tests {
     fn is_within(range: Range, low: f64, high: f64) -> bool {
         low <= range.least && range.greatest <= high
     }
+
+    /// Between two services of a process of weight 10 in the first mix, if they are even and there is one processor.
+    const EVEN_GAP: f64 = 150.0;
 
     #[test]
     fn gr3_serves_evenly_and_others_in_bursts() {

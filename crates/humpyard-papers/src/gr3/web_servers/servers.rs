@@ -13,8 +13,6 @@ pub(crate) const PROCESSES: usize = 100;
 pub(crate) const SHOWN: usize = 50;
 /// The schedules of most policies repeat after a slot for each unit of weight: two such periods.
 pub(crate) const PERIODS: u64 = 2;
-/// Between two services of a process of weight 10 in the first mix, if they are even and there is one processor.
-pub(crate) const EVEN_GAP: f64 = 150.0;
 
 /// The weights of the servers' processes.
 #[derive(Clone, Copy, Debug)]

@@ -12,7 +12,7 @@ use super::flows::{CLIENT_LIMIT, KEEPS, OVERLOADS, SETTING, beyond, bound_ns, ke
 use super::taken::{Seen, watch};
 use super::traffic::Sender;
 use crate::harness::{
-    About, Experiment, Plots, Row, Rows, Scale, Table, TableRow, Verdict, Watched, held_order, line, rows, short,
+    About, Experiment, Note, Plots, Row, Rows, Scale, Table, TableRow, Watched, held_order, line, rows, short,
     unstopped,
 };
 use crate::predictive::paper::PAPER;
@@ -227,15 +227,14 @@ impl Experiment for AdmitBoundLive {
         Ok(rows)
     }
 
-    fn verdicts(&self, data: &Table) -> Vec<Verdict> {
-        let mut verdicts = Vec::new();
+    fn notes(&self, data: &Table) -> Vec<Note> {
+        let mut notes = Vec::new();
         let worst = |row: &TableRow<'_>| row.number("delay_max_us") / row.number("bound_us");
         let used = keeping(data, "efq").map(|row| worst(&row)).fold(0.0, f64::max);
-        verdicts.push(Verdict::of(
+        notes.push(Note::new(
             "under efq, flows that keep to their reservation keep the bound with what the machine took in the run",
             "at most 1 of a bound used",
             format!("at most {} of a bound used", short(used)),
-            used <= 1.0 && used > 0.0,
         ));
         for policy in POLICIES {
             let sum = |column: &str| keeping(data, policy).total(column);
@@ -245,7 +244,7 @@ impl Experiment for AdmitBoundLive {
             let claim =
                 format!("under {policy}, their packets beyond the bound that was told, with what it took before");
             let found = format!("{outside} of {packets}, {}; and {dropped} dropped, {}", part(outside), part(dropped));
-            verdicts.push(Verdict::measured(claim, "none under efq", found));
+            notes.push(Note::new(claim, "none under efq", found));
         }
         for policy in POLICIES {
             let Some(row) = data.rows_of("policy", policy).next() else { continue };
@@ -255,7 +254,7 @@ impl Experiment for AdmitBoundLive {
                     of it"
             );
             let found = format!("{}, {}", percent(row.number("taken_part")), us("taken_at_once_us"));
-            verdicts.push(Verdict::measured(claim, format!("{} at once, as told", us("told_at_once_us")), found));
+            notes.push(Note::new(claim, format!("{} at once, as told", us("told_at_once_us")), found));
         }
         for row in keeping(data, "efq") {
             let us = |column: &str| time(1e3 * row.number(column));
@@ -277,9 +276,9 @@ impl Experiment for AdmitBoundLive {
                 us("in_ring_us"),
                 us("in_service_us")
             );
-            verdicts.push(Verdict::measured(claim, "within what was told", found));
+            notes.push(Note::new(claim, "within what was told", found));
         }
-        verdicts
+        notes
     }
 
     fn plots(&self, data: &Table) -> Plots {

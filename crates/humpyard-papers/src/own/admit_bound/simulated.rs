@@ -12,7 +12,7 @@ use super::flows::{
     CLIENT_LIMIT, COLUMNS, Came, Place, SETTING, beyond, bound_ns, held, keeping, plot, rest, row, senders, told,
 };
 use super::traffic::Sender;
-use crate::harness::{About, Experiment, Plots, Row, Rows, Scale, Table, TableRow, Verdict, held_order, unstopped};
+use crate::harness::{About, Experiment, Note, Plots, Row, Rows, Scale, Table, TableRow, held_order, unstopped};
 use crate::predictive::paper::PAPER;
 use humpyard_lab::admit::{Admission, AdmitOptions, FlowVerdict, Machine, Network, Reservation, admit};
 use humpyard_lab::{
@@ -252,8 +252,8 @@ impl Experiment for AdmitBound {
         rows(Place { cores, draw: draw + 1 }, ideal, &POLICIES, scale.of(SENDING), seed)
     }
 
-    fn verdicts(&self, data: &Table) -> Vec<Verdict> {
-        let mut verdicts = Vec::new();
+    fn notes(&self, data: &Table) -> Vec<Note> {
+        let mut notes = Vec::new();
         for cores in CORES {
             let at = |policy| keeping(data, policy).at("cores", cores as f64);
             let place = counted(cores as u64, "core");
@@ -261,13 +261,13 @@ impl Experiment for AdmitBound {
             let claim = format!(
                 "{place}: under efq no packet of a flow that keeps to its reservation takes longer than the bound"
             );
-            verdicts.push(Verdict::of(claim, "0 packets beyond", told(efq), efq.0 == 0.0 && efq.1 > 0.0));
+            notes.push(Note::new(claim, "0 packets beyond", told(efq)));
             for policy in ["sfq", "fcfs"] {
                 let claim = format!("{place}: the same under {policy}, which promises no such thing");
-                verdicts.push(Verdict::measured(claim, "nothing is said of it", told(held(at(policy)))));
+                notes.push(Note::new(claim, "nothing is said of it", told(held(at(policy)))));
             }
         }
-        verdicts
+        notes
     }
 
     fn plots(&self, data: &Table) -> Plots {

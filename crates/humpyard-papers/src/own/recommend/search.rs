@@ -5,7 +5,7 @@ use core::num::NonZeroUsize;
 use humpyard_core::random::Seed;
 
 use super::scenarios::{SCENARIOS, Scenario};
-use crate::harness::{About, Experiment, Plots, Row, Rows, Scale, Table, TableRow, Verdict, rows, short};
+use crate::harness::{About, Experiment, Note, Plots, Row, Rows, Scale, Table, TableRow, rows, short};
 use humpyard_lab::LabError;
 use humpyard_lab::recommend::{Held, RecommendOptions, hold};
 use humpyard_plot::{Axis, Bar, BarGroup, BarPlot};
@@ -76,7 +76,7 @@ impl Experiment for Scenarios {
         Ok(vec![row(scenario, held)])
     }
 
-    fn verdicts(&self, data: &Table) -> Vec<Verdict> {
+    fn notes(&self, data: &Table) -> Vec<Note> {
         let all = data.len();
         let near = data.rows().filter(|row| row.number("regret") <= NEARLY).count();
         let needed = (OFTEN * all as f64).ceil() as usize;
@@ -88,19 +88,18 @@ impl Experiment for Scenarios {
         let broken = data.rows_of("kept", "broken").count();
         let enough = data.rows().filter(|row| row.number("hashing_margin") >= 0.0).count();
         vec![
-            Verdict::of(
+            Note::new(
                 format!("the pick is within {} % of the best", short(100.0 * NEARLY)),
-                format!("in at least {needed} of {all} scenarios"),
+                format!("the aim: in at least {needed} of {all} scenarios"),
                 format!("in {near}{worst}"),
-                near >= needed,
             ),
-            Verdict::measured(
+            Note::new(
                 "effort of the search, of that of trying everything",
-                "less",
+                "",
                 format!("{} %", short(100.0 * sum("searched_inputs") / sum("exhausted_inputs"))),
             ),
-            Verdict::measured("scenarios whose goal no policy keeps", "some", broken.to_string()),
-            Verdict::measured("scenarios whose goal plain hashing keeps", "some", enough.to_string()),
+            Note::new("scenarios whose goal no policy keeps", "", broken.to_string()),
+            Note::new("scenarios whose goal plain hashing keeps", "", enough.to_string()),
         ]
     }
 
