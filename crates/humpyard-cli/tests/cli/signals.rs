@@ -187,7 +187,11 @@ fn experiments_that_are_interrupted_go_on_by_the_same_command() {
         assert!(page.contains("interrupted. Missing: ") && page.contains(missing), "{page}");
     }
     assert_eq!(files(&directory.path().join("there")), [".parts", "REPRODUCTION.md", "gr3-fig2", "index.html"]);
-    assert!(good(directory.path(), "reproduce gr3-fig2 --out there").out.contains("Every outcome that is expected is found."));
+    assert!(
+        good(directory.path(), "reproduce gr3-fig2 --out there")
+            .out
+            .contains("Every outcome that is expected is found.")
+    );
     // Parts of the others are still there, if one was done before the signal.
     let left = files(&directory.path().join("there")).into_iter().filter(|name| *name != ".parts");
     assert_eq!(left.collect::<Vec<_>>(), ["REPRODUCTION.md", "gr3-fig2", "index.html"]);

@@ -120,8 +120,7 @@ pub(super) const CORES: &[Figure] = &[Figure {
 /// Returns, for each D, the least median of late packets over all pairs of policies, at these ratios.
 fn by_tolerance(data: &Table, is_counted: fn(f64) -> bool, pairs: &[(&str, &str)]) -> Vec<f64> {
     let places = places(data);
-    let places: Vec<&Place<'_>> =
-        underloaded(&places).into_iter().filter(|place| is_counted(place.ratio())).collect();
+    let places: Vec<&Place<'_>> = underloaded(&places).into_iter().filter(|place| is_counted(place.ratio())).collect();
     let of = |tolerance: f64| {
         let is_of = |place: &&&Place<'_>| place.number("tolerance_us") == tolerance;
         let there: Vec<&Place<'_>> = places.iter().filter(is_of).copied().collect();

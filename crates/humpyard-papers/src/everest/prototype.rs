@@ -229,10 +229,7 @@ static FIGURES: [Figure; 2] = [
             ends.map(|(first, second)| second[0] - first[0]).into_iter().collect()
         },
     },
-    Figure {
-        claim: "everest-fig6-overload",
-        of: |data| cores_at(data, PHASES[3].0).map_or_else(Vec::new, Vec::from),
-    },
+    Figure { claim: "everest-fig6-overload", of: |data| cores_at(data, PHASES[3].0).map_or_else(Vec::new, Vec::from) },
 ];
 
 /// Draws the cores of the first service over time, in the first draw.
@@ -282,7 +279,8 @@ mod tests {
         assert_eq!(data.len(), Figure6.parts(Scale::Quick) * POLICIES.len() * SAMPLES as usize);
         for policy in [EVEREST, LITERAL] {
             for ((_, _, cores), found) in PHASES.iter().zip(ends(&data, policy)) {
-                let is_as_sent = found.iter().zip(cores).all(|(found, &cores)| found.iter().all(|&n| n == f64::from(cores)));
+                let is_as_sent =
+                    found.iter().zip(cores).all(|(found, &cores)| found.iter().all(|&n| n == f64::from(cores)));
                 assert!(is_as_sent, "{policy}: {found:?}, not {cores:?}");
             }
             assert!(data.rows_of("policy", policy).most("switches") <= 10.0, "{policy}");
