@@ -357,10 +357,10 @@ mod tests {
         assert!(last < Time::from_ns(6_000_000_000));
     }
 
-    /// A short run: nothing is lost sight of, and both detectors tell what they are there for.
+    /// A quick run: nothing is lost sight of, and both detectors tell what they are there for.
     #[test]
     fn workers_do_the_work() {
-        let data = Table::of(COLUMNS, run(EVEREST, 1, Duration::from_millis(300), Seed(1)).unwrap());
+        let data = Table::of(COLUMNS, run(EVEREST, 1, LENGTH.0, Seed(1)).unwrap());
         assert_eq!(data.len(), SAMPLES as usize);
         let (arrived, processed) = (data.rows().total("arrived"), data.rows().total("processed"));
         assert!(processed > 0.0 && processed <= arrived, "{processed} of {arrived}");
