@@ -2,14 +2,15 @@
 
 use humpyard_core::random::Seed;
 
-use super::claims;
 use super::paper::{
     AE, AE_WITHOUT_FORCE, COHORT_E, CORES, DRAWS, EAGER, ENVELOPE, EVEREST, LATE, LITERAL, PACKETS, PAPER, STATIC,
     WITHOUT_EXTRAS,
 };
+use super::places::traffic_of;
 use super::trial::{Came, Point, Traffic};
+use super::{claims, notes};
 use crate::harness::{
-    About, Experiment, Plots, Row, Rows, Scale, Table, TableRow, Verdict, ascending, line, rows, short,
+    About, Experiment, Figure, Note, Plots, Row, Rows, Scale, Table, TableRow, ascending, line, rows, short,
 };
 use humpyard_lab::LabError;
 use humpyard_plot::{Axis, Line, LinePlot};
@@ -25,24 +26,35 @@ rows! {
     }
 }
 
-/// A figure: policies at points, on traffic.
+/// A figure of the paper: policies at points, on traffic.
 #[derive(Debug)]
-pub(super) struct Figure {
+pub(super) struct Series {
     id: &'static str,
     figure: &'static str,
     title: &'static str,
     description: &'static str,
     /// Generators and loads, those of a quick run first.
     traffic: &'static [(&'static str, f64)],
-    /// How many of these a quick run has.
-    quick_traffic: usize,
     policies: &'static [&'static str],
-    /// Packets of a run, at most.
+    /// Packets of a full run.
     packets: u64,
+    quick: Quick,
     /// The points of a quick run, and of a full one.
     points: (&'static [Point], &'static [Point]),
-    verdicts: fn(&Table) -> Vec<Verdict>,
+    figures: &'static [Figure],
+    notes: fn(&Table) -> Vec<Note>,
     shown: Shown,
+}
+
+/// What a quick run has less of.
+#[derive(Clone, Copy, Debug)]
+struct Quick {
+    /// Kinds of traffic.
+    traffic: usize,
+    /// Policies. `None`: all.
+    policies: Option<&'static [&'static str]>,
+    packets: u64,
+    draws: usize,
 }
 
 /// What a plot shows: a column over another.
@@ -61,7 +73,8 @@ const SETTING: &str = "Cores in virtual time serve the six services of table 2, 
     list profiles`), with 44 % of packets TCP, 5.5 % UDP and 0.5 % ICMP for either version of IP; load is the part of \
     the time that sixteen cores would be busy. Guarantees are those of equation 7 on the same packets. `everest` \
     limits how often cores beyond guarantees move, `extra-reclaim=literal` is the paper's text. A quick run has 60,000 \
-    packets, a full one 3,000,000. Ratios of late packets take less than 0.01 % for 0.01 %.";
+    to 300,000 packets and the policies that claims are of, a full one 3,000,000. Late packets are compared where \
+    both policies have 20 at least; without such a place, fewer count as 20.";
 
 const fn point(tolerance_us: u64, switch_us: u64) -> Point {
     Point { cores: CORES, tolerance_us, switch_us, scale: 1.0 }
@@ -78,6 +91,8 @@ const fn scaled(scale: f64) -> Point {
 /// Everyone of the paper's figures.
 const ALL: &[&str] =
     &[STATIC, EAGER[0], EAGER[1], EAGER[2], COHORT_E, AE, AE_WITHOUT_FORCE, "seda", LATE, EVEREST, LITERAL, ENVELOPE];
+/// Those that claims are of, and the paper's text of Everest.
+const JUDGED: &[&str] = &[STATIC, EAGER[0], EAGER[1], COHORT_E, AE, AE_WITHOUT_FORCE, LATE, EVEREST, LITERAL];
 const MAIN: &[(&str, f64)] = &[("onoff", 0.52), ("flowb", 0.44), ("onoff", 0.62), ("mmpp", 0.35), ("flow", 0.62)];
 const RATIOS: &[(&str, f64)] = &[("onoff", 0.52), ("flowb", 0.44), ("mmpp", 0.35), ("onoff", 0.62)];
 /// Traffic of which some packets are late.
@@ -99,72 +114,96 @@ const fn ratios<const N: usize>(tolerance_us: u64, thousandths: [u64; N]) -> [Po
     points
 }
 
-const FEW: [u64; 6] = [10, 50, 200, 500, 1_000, 2_000];
+/// Returns one list of points after the other.
+const fn joined<const N: usize, const M: usize>(one: [Point; N], other: [Point; N]) -> [Point; M] {
+    assert!(M == 2 * N, "a place for each point");
+    let mut points = [one[0]; M];
+    let mut at = 0;
+    while at < N {
+        points[at] = one[at];
+        points[N + at] = other[at];
+        at += 1;
+    }
+    points
+}
+
+const FEW: [u64; 4] = [10, 200, 1_000, 2_000];
 const MANY: [u64; 10] = [6, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 4_000];
 const BY_RATIO_SHORT: (&[Point], &[Point]) = (&ratios(500, FEW), &ratios(500, MANY));
 const BY_RATIO: (&[Point], &[Point]) = (&ratios(2_000, FEW), &ratios(2_000, MANY));
 
+const BY_BOTH: (&[Point], &[Point]) =
+    (&joined::<4, 8>(ratios(500, FEW), ratios(2_000, FEW)), &joined::<10, 20>(ratios(500, MANY), ratios(2_000, MANY)));
+
 const LATE_PACKETS: Shown = Shown { x: "ratio", x_axis: "t_sw/D", y: "late_percent", y_axis: "late packets, in %" };
 
+/// What most quick runs have.
+const QUICK: Quick = Quick { traffic: 2, policies: Some(JUDGED), packets: 80_000, draws: DRAWS.0 };
+/// What a quick run has of a figure without claims.
+const QUICK_WITHOUT_CLAIMS: Quick = Quick { policies: None, packets: 60_000, draws: 1, ..QUICK };
+
 /// What most figures have: the ratios of t_sw to D, and late packets over these.
-const USUAL: Figure = Figure {
+const USUAL: Series = Series {
     id: "",
     figure: "",
     title: "",
     description: "",
     traffic: RATIOS,
-    quick_traffic: 1,
     policies: ALL,
-    packets: u64::MAX,
+    packets: PACKETS,
+    quick: QUICK,
     points: BY_RATIO,
-    verdicts: claims::late_by_ratio,
+    figures: &[],
+    notes: notes::late,
     shown: LATE_PACKETS,
 };
 
-pub(super) static FIGURES: [Figure; 11] = [
-    Figure {
+pub(super) static SERIES: [Series; 11] = [
+    Series {
         id: "everest-fig3a",
         figure: "figure 3(a)",
         title: "late packets over the tolerance",
         description: "t_sw is 2 ms.",
         traffic: MAIN,
-        quick_traffic: 2,
         points: BY_TOLERANCE,
-        verdicts: claims::late_by_tolerance,
+        figures: claims::BY_TOLERANCE,
+        notes: notes::by_tolerance,
         shown: Shown { x: "tolerance_us", x_axis: "D, in us", ..LATE_PACKETS },
         ..USUAL
     },
-    Figure {
+    Series {
         id: "everest-fig3b",
         figure: "figure 3(b)",
         title: "lengths of queues",
         description: "D and t_sw are 2 ms. A packet that arrives counts those that wait for its service; the plot has \
             the 99th percentile by load.",
         traffic: &[("onoff", 0.35), ("onoff", 0.52), ("flowb", 0.44)],
-        quick_traffic: 3,
+        quick: Quick { traffic: 3, ..QUICK },
         points: AT_TWO,
-        verdicts: claims::queues,
+        figures: claims::QUEUES,
+        notes: |_| Vec::new(),
         shown: Shown { x: "load", x_axis: "load", y: "queue_p99", y_axis: "packets waiting, 99th percentile" },
         ..USUAL
     },
-    Figure {
+    Series {
         id: "everest-fig3c",
         figure: "figure 3(c)",
         title: "switches over the tolerance",
         description: "t_sw is 2 ms.",
         traffic: MAIN,
-        quick_traffic: 2,
         points: BY_TOLERANCE,
-        verdicts: claims::switches,
+        figures: claims::SWITCHES,
+        notes: |_| Vec::new(),
         shown: Shown { x: "tolerance_us", x_axis: "D, in us", y: "switches", y_axis: "switches" },
         ..USUAL
     },
-    Figure {
+    Series {
         id: "everest-fig3d",
         figure: "figure 3(d)",
         title: "late packets over the number of cores",
         description: "D and t_sw are 2 ms.",
         traffic: &[("onoff", 0.52), ("onoff", 0.62), ("flowb", 0.44)],
+        quick: Quick { traffic: 1, ..QUICK },
         points: (
             &[on_cores(12), on_cores(14), on_cores(16), on_cores(20)],
             &[
@@ -178,27 +217,37 @@ pub(super) static FIGURES: [Figure; 11] = [
                 on_cores(24),
             ],
         ),
-        verdicts: claims::cores,
+        figures: claims::CORES,
         shown: Shown { x: "cores", x_axis: "cores", ..LATE_PACKETS },
         ..USUAL
     },
-    Figure {
+    Series {
         id: "everest-fig4a",
         figure: "figure 4(a)",
         title: "late packets over t_sw/D, for D = 500 us",
-        points: BY_RATIO_SHORT,
+        description: "The data have D = 2 ms beside it.",
+        points: BY_BOTH,
+        figures: claims::BY_RATIO,
         ..USUAL
     },
-    Figure { id: "everest-fig4b", figure: "figure 4(b)", title: "late packets over t_sw/D, for D = 2 ms", ..USUAL },
-    Figure {
+    Series {
+        id: "everest-fig4b",
+        figure: "figure 4(b)",
+        title: "late packets over t_sw/D, for D = 2 ms",
+        quick: Quick { traffic: 3, ..QUICK },
+        figures: claims::ONE_OF_TWO,
+        ..USUAL
+    },
+    Series {
         id: "everest-fig5",
         figure: "figure 5",
         title: "mean delay over t_sw/D, for D = 2 ms",
-        verdicts: claims::delay,
+        figures: claims::DELAY,
+        notes: |_| Vec::new(),
         shown: Shown { y: "delay_mean_us", y_axis: "mean delay, in us", ..LATE_PACKETS },
         ..USUAL
     },
-    Figure {
+    Series {
         id: "everest-envelope",
         figure: "section 5.3: that one of Everest and Everest-AE is best everywhere, and which, is left open",
         title: "a policy on the lower envelope of Everest and Everest-AE",
@@ -234,7 +283,7 @@ pub(super) static FIGURES: [Figure; 11] = [
             ("protocols/alexa-app.pcapng", 0.6),
             ("devices/HueSwitch-Setup-A-6-STA.pcap", 0.6),
         ],
-        quick_traffic: 11,
+        quick: Quick { traffic: 11, ..QUICK_WITHOUT_CLAIMS },
         policies: &[
             EVEREST,
             WITHOUT_EXTRAS,
@@ -249,17 +298,17 @@ pub(super) static FIGURES: [Figure; 11] = [
             &ratios(2_000, [10, 100, 500, 2_000]),
             &ratios(2_000, [5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 4_000, 10_000]),
         ),
-        verdicts: claims::envelope,
+        notes: notes::envelope,
         ..USUAL
     },
-    Figure {
+    Series {
         id: "everest-window",
         figure: "section 5.2: the rate is that of the last t_sw",
         title: "how long a window the rate of arrivals is measured in",
         description: "D is 500 us. The paper measures the rate over t_sw; here it is measured over other windows, too, \
             down to 100 us and up to 8 ms.",
         traffic: HARD,
-        quick_traffic: 2,
+        quick: QUICK_WITHOUT_CLAIMS,
         policies: &[
             EVEREST,
             "everest:window=100000",
@@ -268,10 +317,10 @@ pub(super) static FIGURES: [Figure; 11] = [
             "everest:window=8000000",
         ],
         points: BY_RATIO_SHORT,
-        verdicts: claims::window,
+        notes: notes::window,
         ..USUAL
     },
-    Figure {
+    Series {
         id: "everest-proactive",
         figure: "section 4.1: proactive allocation, which the paper tried and dropped",
         title: "cores asked for by a forecast",
@@ -279,35 +328,40 @@ pub(super) static FIGURES: [Figure; 11] = [
             that asks for it. With `proactive=ewma` what is expected to arrive meanwhile, by a moving average, counts \
             as if it waited already.",
         traffic: HARD,
-        quick_traffic: 2,
-        policies: &[EVEREST, "everest:proactive=ewma"],
+        quick: Quick { policies: None, packets: 300_000, ..QUICK },
+        policies: &[EVEREST, claims::FORECAST],
         points: (&ratios(500, [1_000, 2_000, 4_000]), &ratios(500, [1_000, 1_500, 2_000, 3_000, 4_000])),
-        verdicts: claims::proactive,
+        figures: claims::PROACTIVE,
         ..USUAL
     },
-    Figure {
+    Series {
         id: "everest-tpkt",
         figure: "section 5.3: that results hold for widely varying packet times",
         title: "packets that take a tenth, and ten times as long",
         description: "D and t_sw are 2 ms. Packets take longer and come as much slower.",
         policies: &[STATIC, COHORT_E, AE, EVEREST, ENVELOPE],
+        quick: Quick { traffic: 1, policies: Some(&[STATIC, COHORT_E, AE, EVEREST]), ..QUICK },
         points: (
             &[scaled(0.1), scaled(1.0), scaled(10.0)],
             &[scaled(0.1), scaled(0.3), scaled(1.0), scaled(3.0), scaled(10.0)],
         ),
-        verdicts: claims::packet_times,
+        figures: claims::PACKET_TIMES,
         shown: Shown { x: "packet_times", x_axis: "times as long as in table 2", ..LATE_PACKETS },
         ..USUAL
     },
 ];
 
-impl Figure {
+impl Series {
     fn traffic(&self, scale: Scale) -> &'static [(&'static str, f64)] {
-        &self.traffic[..scale.pick(self.quick_traffic, self.traffic.len())]
+        &self.traffic[..scale.pick(self.quick.traffic, self.traffic.len())]
+    }
+
+    fn policies(&self, scale: Scale) -> &'static [&'static str] {
+        scale.pick(self.quick.policies.unwrap_or(self.policies), self.policies)
     }
 }
 
-impl Experiment for Figure {
+impl Experiment for Series {
     fn about(&self) -> About {
         let Self { id, figure, title, description, .. } = *self;
         About {
@@ -322,7 +376,7 @@ impl Experiment for Figure {
     }
 
     fn parts(&self, scale: Scale) -> usize {
-        self.traffic(scale).len() * scale.of(DRAWS)
+        self.traffic(scale).len() * scale.pick(self.quick.draws, DRAWS.1)
     }
 
     fn run(&self, part: usize, scale: Scale, seed: Seed) -> Result<Vec<Row>, LabError> {
@@ -332,7 +386,7 @@ impl Experiment for Figure {
         let mut rows = Vec::new();
         let mut known: Option<(Point, Vec<u32>)> = None;
         for &point in scale.pick(self.points.0, self.points.1) {
-            let packets = scale.of(PACKETS).min(self.packets);
+            let packets = scale.pick(self.quick.packets, self.packets);
             let traffic = Traffic { profile, load, packets, room: packets, seed: Seed(seed), scale: point.scale };
             if !traffic.is_there() {
                 break;
@@ -344,24 +398,38 @@ impl Experiment for Figure {
                 _ => traffic.guarantees(point)?,
             };
             known = Some((point, guarantees.clone()));
-            for policy in self.policies {
+            for policy in self.policies(scale) {
                 rows.push(row(&traffic, point, policy, draw + 1, &traffic.run(policy, point, &guarantees)?));
             }
         }
         Ok(rows)
     }
 
-    fn verdicts(&self, data: &Table) -> Vec<Verdict> {
-        (self.verdicts)(data)
+    fn version(&self) -> u32 {
+        2
+    }
+
+    fn figures(&self) -> &'static [Figure] {
+        self.figures
+    }
+
+    fn seed_column(&self) -> Option<&'static str> {
+        Some("draw")
+    }
+
+    fn notes(&self, data: &Table) -> Vec<Note> {
+        (self.notes)(data)
     }
 
     fn plots(&self, data: &Table) -> Plots {
         let Shown { x, x_axis, y, y_axis } = self.shown;
-        let places = claims::traffic_of(data).into_iter().filter(|_| x != "load").map(Some);
+        let places = traffic_of(data).into_iter().filter(|_| x != "load").map(Some);
         let places: Vec<Option<(String, f64)>> = if x == "load" { vec![None] } else { places.collect() };
+        let has_rows = |policy: &&&str| data.rows_of("policy", policy).next().is_some();
+        let policies: Vec<&str> = self.policies.iter().filter(has_rows).copied().collect();
         let plot = |place: Option<(String, f64)>| {
             let name = place.as_ref().map_or_else(|| "all".to_owned(), |(profile, load)| format!("{profile}-{load}"));
-            let lines = self.policies.iter().map(|policy| self.line(data, policy, place.as_ref()));
+            let lines = policies.iter().map(|policy| self.line(data, policy, place.as_ref()));
             let plot = LinePlot {
                 title: format!("{}: {name}", self.title),
                 description: self.about().description.to_owned(),
@@ -380,10 +448,13 @@ impl Experiment for Figure {
     }
 }
 
-impl Figure {
+impl Series {
     /// Medians over the draws.
     fn line(&self, data: &Table, policy: &str, place: Option<&(String, f64)>) -> Line {
-        let rows = data.rows_of("policy", policy);
+        // Ratios are those of one D.
+        let tolerance = data.rows().next().map(|row| row.number("tolerance_us"));
+        let is_shown = |row: &TableRow<'_>| self.shown.x != "ratio" || Some(row.number("tolerance_us")) == tolerance;
+        let rows = data.rows_of("policy", policy).filter(is_shown);
         let rows = rows.filter(|row| {
             place.is_none_or(|(profile, load)| row.text("traffic") == profile && row.number("load") == *load)
         });
@@ -413,10 +484,24 @@ mod tests {
     /// The part of a quick run that no other comes before, as its table says it.
     #[test]
     fn a_part_has_every_policy_at_every_point() {
-        let figure = &FIGURES[1];
+        let figure = &SERIES[1];
         let data = parts(figure, [0]);
-        assert_eq!(data.len(), ALL.len());
-        assert!(data.rows().all(|row| row.number("packets") == 60_000.0));
+        assert_eq!(data.len(), JUDGED.len());
+        assert!(data.rows().all(|row| row.number("packets") == figure.quick.packets as f64));
         assert_eq!(data.rows_of("policy", STATIC).total("switches"), 0.0);
+    }
+
+    /// Notes need no policy and no place that a quick run does not have.
+    #[test]
+    fn quick_runs_have_what_notes_are_of() {
+        for (id, about) in [
+            ("everest-fig3a", "onoff at 0.52: late packets"),
+            ("everest-envelope", "onoff at 0.68: everest-env"),
+            ("everest-window", "late packets of everest:window=100000"),
+        ] {
+            let series = SERIES.iter().find(|series| series.id == id).unwrap();
+            let notes = series.notes(&parts(series, [0]));
+            assert!(notes.iter().any(|note| note.about.starts_with(about)), "{notes:#?}");
+        }
     }
 }

@@ -3,7 +3,9 @@
 mod claims;
 mod figures;
 mod live;
+mod notes;
 mod paper;
+mod places;
 mod prototype;
 mod traces;
 mod trial;
@@ -12,6 +14,6 @@ use crate::harness::{Experiment, family};
 
 /// Every experiment of the paper.
 pub(super) fn experiments() -> Vec<&'static dyn Experiment> {
-    [family(&figures::FIGURES), family(&[prototype::Figure6]), family(&[live::Figure6Live]), family(&[traces::Traces])]
+    [family(&figures::SERIES), family(&[prototype::Figure6]), family(&[live::Figure6Live]), family(&[traces::Traces])]
         .concat()
 }

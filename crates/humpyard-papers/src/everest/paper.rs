@@ -21,5 +21,5 @@ pub(super) const EAGER: [&str; 5] = ["quantum:quantum=10000000", "quantum:quantu
 pub(super) const CORES: usize = 16;
 /// How often traffic is drawn.
 pub(super) const DRAWS: (usize, usize) = (3, 10);
-/// Packets of a run.
-pub(super) const PACKETS: (u64, u64) = (60_000, 3_000_000);
+/// Packets of a full run.
+pub(super) const PACKETS: u64 = 3_000_000;

@@ -13,7 +13,7 @@ use humpyard_policies::spec::PolicySpec;
 use humpyard_sim::{Cores, Doing, Driver, Feed, Packets, TimedCores};
 
 use super::paper::{AE, DRAWS, EVEREST, LITERAL, PAPER};
-use crate::harness::{About, Experiment, Plots, Row, Rows, Scale, Table, TableRow, Verdict, rows, whole};
+use crate::harness::{About, Experiment, Figure, Note, Plots, Row, Rows, Scale, Table, mean, rows, short, whole};
 use humpyard_lab::LabError;
 use humpyard_plot::{Line, LinePlot};
 
@@ -35,7 +35,7 @@ pub(super) const PHASES: [(u64, [f64; 2], [u32; 2]); 4] =
 
 rows! {
     COLUMNS, fn row(policy: &str, draw: usize, sample: usize, owners: &Owners) {
-        text policy = policy, integer draw = draw, real seconds_of_six = 6.0 * (sample + 1) as f64 / SAMPLES as f64,
+        text policy = policy, integer draw = draw, real seconds_of_six = seconds(sample as u64 + 1),
         integer cores_a = owners.cores_of(0), integer cores_b = owners.cores_of(1),
         integer switches = owners.switches,
     }
@@ -186,8 +186,16 @@ impl Experiment for Figure6 {
         Ok(rows.collect::<Result<Vec<_>, _>>()?.concat())
     }
 
-    fn verdicts(&self, data: &Table) -> Vec<Verdict> {
-        [EVEREST, LITERAL].iter().flat_map(|policy| [follows(data, policy), few_switches(data, policy)]).collect()
+    fn figures(&self) -> &'static [Figure] {
+        &FIGURES
+    }
+
+    fn seed_column(&self) -> Option<&'static str> {
+        Some("draw")
+    }
+
+    fn notes(&self, data: &Table) -> Vec<Note> {
+        POLICIES.iter().flat_map(|policy| followed(data, policy)).collect()
     }
 
     fn plots(&self, data: &Table) -> Plots {
@@ -202,6 +210,28 @@ impl Experiment for Figure6 {
     }
 }
 
+/// Returns when a sample is over, in seconds of six.
+fn seconds(sample: u64) -> f64 {
+    6.0 * sample as f64 / SAMPLES as f64
+}
+
+/// Returns the cores of both services under Everest at a sample.
+fn cores_at(data: &Table, sample: u64) -> Option<[f64; 2]> {
+    let row = data.rows_of("policy", EVEREST).at("seconds_of_six", seconds(sample)).next()?;
+    Some(["cores_a", "cores_b"].map(|column| row.number(column)))
+}
+
+static FIGURES: [Figure; 2] = [
+    Figure {
+        claim: "everest-fig6-follows",
+        of: |data| {
+            let ends = cores_at(data, PHASES[1].0).zip(cores_at(data, PHASES[2].0));
+            ends.map(|(first, second)| second[0] - first[0]).into_iter().collect()
+        },
+    },
+    Figure { claim: "everest-fig6-overload", of: |data| cores_at(data, PHASES[3].0).map_or_else(Vec::new, Vec::from) },
+];
+
 /// Draws the cores of the first service over time, in the first draw.
 pub(super) fn cores_over_time(data: &Table, policies: &[&str]) -> Vec<Line> {
     let line =
@@ -209,41 +239,52 @@ pub(super) fn cores_over_time(data: &Table, policies: &[&str]) -> Vec<Line> {
     policies.iter().map(line).collect()
 }
 
-/// The cores of both services at the end of each phase.
-pub(super) fn follows(data: &Table, policy: &str) -> Verdict {
-    let ends = PHASES.iter().skip(1).map(|phase| phase.0).chain([SAMPLES]);
-    let at = |row: &TableRow<'_>, sample: u64| row.number("seconds_of_six") == 6.0 * sample as f64 / SAMPLES as f64;
-    let mut seen: Vec<String> = Vec::new();
-    let mut holds = true;
-    for (&(_, _, [a, b]), end) in PHASES.iter().zip(ends) {
-        for row in data.rows_of("policy", policy).filter(|row| at(row, end)) {
-            let cores = [row.number("cores_a"), row.number("cores_b")];
-            holds &= cores == [f64::from(a), f64::from(b)];
-            let cores = format!("{}/{}", cores[0], cores[1]);
-            if seen.last() != Some(&cores) {
-                seen.push(cores);
-            }
-        }
-    }
-    Verdict::of(format!("{policy}: cores of both follow what they are sent"), "1/3, 3/1, 2/2", seen.join(", "), holds)
+/// Returns the cores of both services at the end of each phase, of all draws.
+fn ends(data: &Table, policy: &str) -> Vec<[Vec<f64>; 2]> {
+    let samples = PHASES.iter().skip(1).map(|phase| phase.0).chain([SAMPLES]);
+    let at = |sample: u64| {
+        let rows = data.rows_of("policy", policy).at("seconds_of_six", seconds(sample));
+        ["cores_a", "cores_b"].map(|column| rows.clone().numbers(column).collect())
+    };
+    samples.map(at).collect()
 }
 
-pub(super) fn few_switches(data: &Table, policy: &str) -> Verdict {
-    let most = data.rows_of("policy", policy).most("switches");
-    Verdict::of(format!("{policy}: switches"), "at most 10", format!("{most}"), most <= 10.0)
+/// Notes cores at the end of each phase, in the mean of all draws, and switches.
+pub(super) fn followed(data: &Table, policy: &str) -> [Note; 2] {
+    let said = PHASES.map(|(_, _, [a, b])| format!("{a}/{b}")).join(", ");
+    let ends = ends(data, policy).into_iter().map(|[a, b]| format!("{}/{}", short(mean(&a)), short(mean(&b))));
+    [
+        Note::new(
+            format!("{policy}: cores of both at the end of each phase, mean of all draws"),
+            format!("{said} (specification)"),
+            ends.collect::<Vec<_>>().join(", "),
+        ),
+        Note::new(
+            format!("{policy}: switches, at most"),
+            "at most 10 (specification)",
+            short(data.rows_of("policy", policy).most("switches")),
+        ),
+    ]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::testing::parts;
+    use crate::harness::testing::{assert_expected, quick};
 
+    /// Cores follow what both are sent, with few switches; and the claims have the outcomes that are expected.
     #[test]
     fn cores_follow() {
-        let data = parts(&Figure6, [0]);
-        assert_eq!(data.len(), POLICIES.len() * SAMPLES as usize);
-        for verdict in Figure6.verdicts(&data) {
-            assert_eq!(verdict.pass, Some(true), "{verdict:?}");
+        let data = quick(&Figure6);
+        assert_eq!(data.len(), Figure6.parts(Scale::Quick) * POLICIES.len() * SAMPLES as usize);
+        for policy in [EVEREST, LITERAL] {
+            for ((_, _, cores), found) in PHASES.iter().zip(ends(&data, policy)) {
+                let is_as_sent =
+                    found.iter().zip(cores).all(|(found, &cores)| found.iter().all(|&n| n == f64::from(cores)));
+                assert!(is_as_sent, "{policy}: {found:?}, not {cores:?}");
+            }
+            assert!(data.rows_of("policy", policy).most("switches") <= 10.0, "{policy}");
         }
+        assert_expected(&Figure6, &data);
     }
 }

@@ -2,11 +2,12 @@
 
 use humpyard_core::random::Seed;
 
-use super::claims;
 use super::figures::{COLUMNS, row};
 use super::paper::{AE, COHORT_E, CORES, DRAWS, EAGER, ENVELOPE, EVEREST, LATE, PAPER, STATIC};
+use super::places::traffic_of;
 use super::trial::{MEAN_US, Point, Traffic};
-use crate::harness::{About, Experiment, Plots, Row, Rows, Scale, Table, Verdict, bar_of, group, short};
+use super::{claims, notes};
+use crate::harness::{About, Experiment, Figure, Note, Plots, Row, Rows, Scale, Table, bar_of, group, short};
 use humpyard_lab::LabError;
 use humpyard_plot::{Axis, BarPlot};
 
@@ -87,15 +88,23 @@ impl Experiment for Traces {
         rows.collect()
     }
 
-    fn verdicts(&self, data: &Table) -> Vec<Verdict> {
-        claims::traces(data)
+    fn figures(&self) -> &'static [Figure] {
+        claims::TRACES
+    }
+
+    fn seed_column(&self) -> Option<&'static str> {
+        Some("draw")
+    }
+
+    fn notes(&self, data: &Table) -> Vec<Note> {
+        notes::traces(data)
     }
 
     fn plots(&self, data: &Table) -> Plots {
         let bar = |trace: &str, policy: &str| {
             bar_of(policy, &data.rows_of("policy", policy).of("traffic", trace).statistic("late_percent"))
         };
-        let groups = claims::traffic_of(data).into_iter().map(|(trace, _)| {
+        let groups = traffic_of(data).into_iter().map(|(trace, _)| {
             let bars = POLICIES.map(|policy| bar(&trace, policy));
             group(trace, bars)
         });

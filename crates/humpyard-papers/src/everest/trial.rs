@@ -183,7 +183,7 @@ pub(super) struct Point {
 }
 
 /// What became of a run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Came {
     pub(super) packets: u64,
     /// Those that no queue had room for.
