@@ -44,7 +44,7 @@ pub(crate) use run::{held_order, unstopped};
 pub(crate) use scratch::create as scratch_directory;
 pub(crate) use select::Rows;
 pub use statistics::short;
-pub(crate) use statistics::{Range, ascending, listed, mean};
+pub(crate) use statistics::{Range, ascending, listed, mean, rank_correlation};
 pub use table::{Column, Kind, Row, Table, TableRow, Value};
 #[cfg(test)]
 pub(crate) use timing::BRIEF;

@@ -75,6 +75,22 @@ pub(crate) fn listed(values: impl IntoIterator<Item = f64>) -> String {
     values.into_iter().map(short).collect::<Vec<_>>().join(", ")
 }
 
+/// Returns Spearman's rank correlation; equal values share the mean of their ranks.
+pub(crate) fn rank_correlation(points: &[(f64, f64)]) -> f64 {
+    let ranks = |of: fn(&(f64, f64)) -> f64| -> Vec<f64> {
+        let rank = |value: f64| {
+            let below = points.iter().filter(|point| of(point) < value).count();
+            let equal = points.iter().filter(|point| of(point) == value).count();
+            below as f64 + (equal as f64 - 1.0) / 2.0
+        };
+        points.iter().map(|point| rank(of(point))).collect()
+    };
+    let (x, y) = (ranks(|point| point.0), ranks(|point| point.1));
+    let mean = (points.len() as f64 - 1.0) / 2.0;
+    let sum = |one: &[f64], other: &[f64]| one.iter().zip(other).map(|(a, b)| (a - mean) * (b - mean)).sum::<f64>();
+    sum(&x, &y) / (sum(&x, &x) * sum(&y, &y)).sqrt()
+}
+
 /// Sorts numbers, each once.
 pub(crate) fn ascending(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
     let mut values: Vec<f64> = values.into_iter().collect();
@@ -98,5 +114,11 @@ mod tests {
     fn numbers_are_short() {
         let shown = [0.0, -1.0, 819.15, 26_214.4, 0.12345, -2.5].map(short);
         assert_eq!(shown, ["0", "-1", "819.1", "26214.4", "0.123", "-2.5"]);
+    }
+
+    #[test]
+    fn ranks_are_correlated() {
+        assert!((rank_correlation(&[(1.0, 9.0), (2.0, 5.0), (7.0, 1.0)]) + 1.0).abs() < 1e-12);
+        assert!((rank_correlation(&[(1.0, 1.0), (1.0, 1.0), (7.0, 2.0)]) - 1.0).abs() < 1e-12);
     }
 }

@@ -10,8 +10,8 @@ use super::costs::{Machine, NAMES, noise};
 use super::machine::{Came, Feed, Job, Trial, drawn, run};
 use super::paper::{DRAWS, PAPER, drawn_seed};
 use crate::harness::{
-    About, Bound, Experiment, Plots, Range, Row, Rows, Scale, Table, TableRow, Verdict, group, line, mean, rows, short,
-    split,
+    About, Bound, Experiment, Plots, Range, Row, Rows, Scale, Table, TableRow, Verdict, group, line, mean,
+    rank_correlation, rows, short, split,
 };
 use humpyard_lab::LabError;
 use humpyard_plot::{Axis, Bar, BarPlot, LinePlot, Svg};
@@ -400,22 +400,6 @@ fn by_work(data: &Table, machine: Machine, policy: &str) -> Vec<(f64, f64)> {
     points
 }
 
-/// Spearman's rank correlation; equal values share the mean of their ranks.
-fn rank_correlation(points: &[(f64, f64)]) -> f64 {
-    let ranks = |of: fn(&(f64, f64)) -> f64| -> Vec<f64> {
-        let rank = |value: f64| {
-            let below = points.iter().filter(|point| of(point) < value).count();
-            let equal = points.iter().filter(|point| of(point) == value).count();
-            below as f64 + (equal as f64 - 1.0) / 2.0
-        };
-        points.iter().map(|point| rank(of(point))).collect()
-    };
-    let (x, y) = (ranks(|point| point.0), ranks(|point| point.1));
-    let mean = (points.len() as f64 - 1.0) / 2.0;
-    let sum = |one: &[f64], other: &[f64]| one.iter().zip(other).map(|(a, b)| (a - mean) * (b - mean)).sum::<f64>();
-    sum(&x, &y) / (sum(&x, &x) * sum(&y, &y)).sqrt()
-}
-
 /// Figure 8.
 fn bias(data: &Table) -> Vec<Verdict> {
     let of = |machine: Machine| {
@@ -484,11 +468,5 @@ mod tests {
         assert!((bound(EFQ, &flows, flows[0]) / 1e3 - 1191.0).abs() < 2.0, "{}", bound(EFQ, &flows, flows[0]));
         // The period of the forwarding flow.
         assert!((period(flows[0], 1.0) - 163_200.0).abs() < 1e-6);
-    }
-
-    #[test]
-    fn ranks_are_correlated() {
-        assert!((rank_correlation(&[(1.0, 9.0), (2.0, 5.0), (7.0, 1.0)]) + 1.0).abs() < 1e-12);
-        assert!((rank_correlation(&[(1.0, 1.0), (1.0, 1.0), (7.0, 2.0)]) - 1.0).abs() < 1e-12);
     }
 }
