@@ -2,11 +2,12 @@
 
 use humpyard_core::random::Seed;
 
-use super::claims::told;
 use super::machine::{Came, DecisionCost, Feed, Trial, run};
 use super::paper::{DRAWS, FULL, PAPER, QUICK_SATURATED, TOPOLOGY, drawn_seed};
 use super::workload::{ALL, Cost, Workload};
-use crate::harness::{About, Bound, Experiment, Plots, Row, Rows, Scale, Table, Verdict, line, rows, split};
+use crate::harness::{
+    About, Experiment, Figure, Note, Plots, Range, Row, Rows, Scale, Table, line, rows, short, split,
+};
 use humpyard_lab::{LabError, parse_topology};
 use humpyard_plot::statistics::Statistic;
 use humpyard_plot::{Axis, LinePlot, Point, Svg};
@@ -71,9 +72,17 @@ impl Experiment for BetaSweep {
         rows.collect()
     }
 
-    fn verdicts(&self, data: &Table) -> Vec<Verdict> {
+    fn figures(&self) -> &'static [Figure] {
+        &FIGURES
+    }
+
+    fn seed_column(&self) -> Option<&'static str> {
+        Some("draw")
+    }
+
+    fn notes(&self, data: &Table) -> Vec<Note> {
         let sweeps = ALL.into_iter().flat_map(|workload| RESIDUALS.map(|residual| Sweep { data, workload, residual }));
-        sweeps.flat_map(|sweep| sweep.verdicts()).collect()
+        sweeps.flat_map(|sweep| sweep.notes()).collect()
     }
 
     fn plots(&self, data: &Table) -> Plots {
@@ -130,42 +139,49 @@ impl Sweep<'_> {
         format!("{}, {}", self.workload.name(), self.residual)
     }
 
-    fn verdicts(&self) -> Vec<Verdict> {
-        let name = self.name();
-        let least = PLATEAU.map(|beta| self.of_best(beta)).into_iter().min_by(|a, b| a.median.total_cmp(&b.median));
-        let least = least.expect("some beta");
-        let at = self.of_best(BETAS[BETAS.len() - 1]);
-        let plateau = format!("{name}: least throughput over the best, beta 0.04 to 0.32");
-        let end = format!("{name}: throughput over the best, beta 1.28");
-        let (plateau, end) = match self.workload {
-            Workload::Trace(_) => (
-                Verdict::bounded(plateau, Bound::AtLeast(0.98), &least),
-                Verdict::bounded(end, Bound::AtMost(0.985), &at),
-            ),
-            Workload::Films => (told(plateau, "not said", &least), Verdict::beside(end, Bound::AtMost(0.7), &at)),
-        };
-        let built = BETAS.map(|beta| self.statistic(beta, "rebuilds_per_packet").median);
-        let text = built.map(|built| format!("{built:.3}")).join(" ");
-        let falls = built.is_sorted_by(|before, after| after < before);
-        vec![
-            plateau,
-            end,
-            Verdict::of(format!("{name}: sets built for each packet, by beta"), "ever fewer", text, falls),
-            self.best(),
-        ]
+    /// Returns where a column is greatest, in the median.
+    fn best(&self, column: &str) -> f64 {
+        let median = |beta: f64| self.statistic(beta, column).median;
+        BETAS.into_iter().fold(BETAS[0], |best, beta| if median(beta) > median(best) { beta } else { best })
     }
 
-    /// Where the best is.
-    fn best(&self) -> Verdict {
-        let at = |column: &str| {
-            let median = |beta: f64| self.statistic(beta, column).median;
-            BETAS.into_iter().fold(BETAS[0], |best, beta| if median(beta) > median(best) { beta } else { best })
-        };
-        let measured =
-            format!("{}; {} if decisions cost nothing", at("throughput_per_s"), at("throughput_without_cost_per_s"));
-        Verdict::measured(format!("{}: the best beta", self.name()), "0.16 (paper)", measured)
+    fn notes(&self) -> [Note; 3] {
+        let name = self.name();
+        let median = |beta| short(self.of_best(beta).median);
+        let free = short(self.best("throughput_without_cost_per_s"));
+        [
+            Note::new(
+                format!("{name}: throughput over the best, beta 0.04 to 0.32"),
+                "",
+                PLATEAU.map(median).join(", "),
+            ),
+            Note::new(format!("{name}: throughput over the best, beta 1.28"), "", median(BETAS[BETAS.len() - 1])),
+            Note::new(format!("{name}: the best beta if decisions cost nothing"), "", free),
+        ]
     }
 }
+
+/// Returns the sweeps of the policy that is judged.
+fn judged(data: &Table) -> [Sweep<'_>; 4] {
+    ALL.map(|workload| Sweep { data, workload, residual: RESIDUALS[0] })
+}
+
+static FIGURES: [Figure; 2] = [
+    Figure {
+        claim: "ps-hrw-beta-rebuilds",
+        of: |data| {
+            let greatest_rise = |sweep: Sweep<'_>| {
+                let built = BETAS.map(|beta| sweep.statistic(beta, "rebuilds_per_packet").median);
+                Range::of(built.windows(2).map(|pair| pair[1] - pair[0])).greatest
+            };
+            judged(data).map(greatest_rise).into()
+        },
+    },
+    Figure {
+        claim: "ps-hrw-fig6-best-beta",
+        of: |data| judged(data).map(|sweep| sweep.best("throughput_per_s")).into(),
+    },
+];
 
 fn plot(data: &Table, title: &str, of: impl Fn(&Sweep<'_>, f64) -> Statistic) -> Svg {
     let sweeps = ALL.into_iter().flat_map(|workload| RESIDUALS.map(|residual| Sweep { data, workload, residual }));
