@@ -136,3 +136,22 @@ pub(super) const ORDER: &[Figure] = &[
     Figure { claim: "ps-hrw-fig14-ap-above-ps-hrw", of: |data| order_and_jitter(data, |of| of("ap") / of(PS)) },
     Figure { claim: "ps-hrw-fig14-ps-hrw-best", of: |data| order_and_jitter(data, |of| others_over(PS, of)) },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotients_are_the_least_and_say_so_if_they_are_no_numbers() {
+        assert_eq!(least([3.0, 1.0, 2.0]), 1.0);
+        assert!(least([]).is_nan() && least([f64::NAN, 1.0]).is_nan() && least([1.0, f64::NAN, 0.5]).is_nan());
+        let of = |policy: &str| match policy {
+            "rr" => 8.0,
+            "conn" | "hrw" => 0.0,
+            PS => 2.0,
+            _ => 4.0,
+        };
+        assert_eq!((over_others("rr", of), others_over(PS, of)), (2.0, 0.0));
+        assert!(over_others("conn", of).is_nan(), "0 of 0 is above nothing");
+    }
+}

@@ -310,3 +310,26 @@ fn idle_note(data: &Table, policy: &str) -> Note {
         listed(percent),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn promises_are_held_by_the_worst_case() {
+        let of = |promise, policy, at, numbers| row(promise, "case", policy, 1, at, numbers);
+        let rows = [
+            of(SHARE, JUDGED, 3.0, [0.7, 1.2, 1.0]),
+            of(SHARE, JUDGED, 20.0, [0.9, 1.6, 1.0]),
+            of(SHARE, "rr", 3.0, [0.1, 1.6, 1.0]),
+            of(FLOOD, JUDGED, 0.2, [1.0, 1.0, 20.0]),
+            of(FLOOD, JUDGED, 4.0, [0.4, 0.4, 300.0]),
+            of(IDLE, JUDGED, 0.5, [0.3; 3]),
+            of(IDLE, JUDGED, 0.8, [0.1; 3]),
+            of(IDLE, "jsq", 0.5, [0.8; 3]),
+        ];
+        let data = Table::of(COLUMNS, rows);
+        let found: Vec<Vec<f64>> = FIGURES.iter().map(|figure| (figure.of)(&data)).collect();
+        assert_eq!(found, [[0.7], [0.4], [0.3]]);
+    }
+}

@@ -196,3 +196,30 @@ fn noted(data: &Table, workload: Workload, policy: &str) -> Note {
     );
     Note::new(about, "", found)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::Value;
+
+    fn timed(workload: Workload, cost: Cost, policy: &str, decision_ns: f64) -> Row {
+        let mut row: Row = vec![workload.name().into(), cost.name().into(), policy.into(), 1u32.into(), 9u32.into()];
+        row.extend([5_000.0, decision_ns, 2.0 * decision_ns, decision_ns, 1.0].map(Value::from));
+        row
+    }
+
+    #[test]
+    fn decisions_are_compared_with_those_they_are_made_of() {
+        let of_workload = |workload| {
+            [("hrw", 10.0), ("gps-hrw", 30.0), ("h-cahrw", 20.0), ("ps-hrw", 40.0)]
+                .map(|(policy, decision)| timed(workload, Cost::Model, policy, decision))
+        };
+        let data = Table::of(COLUMNS, ALL.into_iter().flat_map(of_workload));
+        let [fig11, fig12] = &OVERHEADS;
+        assert_eq!((fig11.figures[0].of)(&data), [2.0; 4]);
+        let policies = [("gps-hrw", 40.0), ("ps-hrw", 60.0)];
+        let films = policies.map(|(policy, decision)| timed(FFMPEG[0], Cost::Measured, policy, decision));
+        let found = (fig12.figures[0].of)(&Table::of(COLUMNS, films));
+        assert!(found.iter().zip([0.8, 1.2]).all(|(found, expected)| (found - expected).abs() < 1e-9), "{found:?}");
+    }
+}

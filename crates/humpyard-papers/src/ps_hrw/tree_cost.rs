@@ -240,3 +240,22 @@ fn times(data: &Table, (policy, is_binary): Subject) -> Vec<f64> {
     };
     SHAPES.iter().map(|&(cores, ..)| at(cores)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_is_from_8_cores_to_1024() {
+        let rows = SHAPES.into_iter().flat_map(|(cores, binary, _)| {
+            [(FLAT, cores as f64), (TREE, 4.0), (BINARY_TREE, binary.len() as f64)].map(|(subject, best)| {
+                row(subject, cores, binary, &Timing { best, median: best, batches: 1, slots: 1 })
+            })
+        });
+        let data = Table::of(COLUMNS, rows);
+        let found: Vec<Vec<f64>> = FIGURES.iter().map(|figure| (figure.of)(&data)).collect();
+        assert_eq!(found, [vec![128.0, 10.0 / 3.0], vec![2.0]]);
+        let lines = SUBJECTS.map(|subject| bids(subject.0, 8, &[2; 3]));
+        assert_eq!(lines, [0, 8, 8, 8, 6, 6, 1]);
+    }
+}
