@@ -54,6 +54,6 @@ pub use table::{Column, Kind, Row, Table, TableRow, Value};
 #[cfg(test)]
 pub(crate) use timing::BRIEF;
 pub(crate) use timing::{Effort, Timing, measure, summary as summary_of_batches, thread_time};
-pub(crate) use verdict::{Bound, Judged};
+pub(crate) use verdict::Bound;
 pub use verdict::{Mark, Verdict};
 pub(crate) use watch::{Sees, Watched};

@@ -75,11 +75,6 @@ impl Verdict {
         Self::of(claim, bound.text(), found.text(), found.keeps_to(bound))
     }
 
-    /// Shows what was found beside a bound that it need not keep to.
-    pub(crate) fn beside(claim: impl Into<String>, bound: Bound, found: impl Judged) -> Self {
-        Self::bounded(claim, bound, found).on_this_machine()
-    }
-
     /// Judges something that must be so in all these rows; `all` says of how many, `broken` where it is not. `None`:
     /// there are no rows.
     pub(crate) fn everywhere<'a>(
@@ -202,6 +197,5 @@ mod tests {
         let verdict = Verdict::bounded("c", Bound::AtMost(2.0), &statistic);
         assert_eq!((verdict.expected.as_str(), verdict.measured.as_str()), ("at most 2", "2 (1 to 5)"));
         assert_eq!(verdict.pass, Some(true));
-        assert!(Verdict::beside("c", Bound::MoreThan(2.0), &statistic).is_outside());
     }
 }

@@ -1,258 +1,157 @@
-//! What figures 7 to 10, 13 and 14 claim: EXPERIMENTS section 4.
+//! The figures of merit of figures 7 to 10, 13 and 14.
 
-use super::machine::{LOADED, SATURATED};
-use super::workload::{ALL, Cost, Workload};
-use crate::harness::{Bound, Judged, Rows, Table, Verdict, short};
-use humpyard_plot::statistics::Statistic;
+use super::found::Found;
+use super::machine::SATURATED;
+use super::workload::{ALL, Cost, L7, Workload};
+use crate::harness::{Figure, Table, rank_correlation};
 
-/// What policies came to with one workload and cost, however it came.
-#[derive(Clone, Copy)]
-pub(super) struct Found<'a> {
-    pub(super) data: &'a Table,
-    pub(super) workload: Workload,
-    pub(super) cost: Cost,
-    pub(super) feed: &'a str,
-}
-
-impl<'a> Found<'a> {
-    /// All workloads that the data have, by the costs of the model.
-    fn by_model(data: &'a Table, feed: &'a str) -> impl Iterator<Item = Self> {
-        let is_there = |workload: &Workload| data.rows_of("workload", workload.name()).next().is_some();
-        ALL.into_iter().filter(is_there).map(move |workload| Self { data, workload, cost: Cost::Model, feed })
-    }
-
-    pub(super) fn name(&self) -> String {
-        let cost = if self.cost == Cost::Model { "" } else { ", the measured cost of a service" };
-        let feed = if self.feed == SATURATED { "" } else { ", load 0.8" };
-        format!("{}{cost}{feed}", self.workload.name())
-    }
-
-    /// The rows of a policy, draw by draw.
-    fn rows(&self, policy: &str) -> impl Rows<'a> {
-        let rows = self.data.rows_of("policy", policy).of("workload", self.workload.name());
-        rows.of("cost", self.cost.name()).of("feed", self.feed)
-    }
-
-    /// A column of a policy, draw by draw.
-    fn values(&self, policy: &str, column: &str) -> Vec<f64> {
-        self.rows(policy).numbers(column).collect()
-    }
-
-    pub(super) fn statistic(&self, policy: &str, column: &str) -> Statistic {
-        of_draws(self.values(policy, column))
-    }
-
-    /// A column of one policy over that of another, draw by draw.
-    fn ratio(&self, column: &str, policy: &str, other: &str) -> Statistic {
-        let (above, below) = (self.values(policy, column), self.values(other, column));
-        of_draws(above.iter().zip(&below).map(|(above, below)| above / below).collect())
-    }
-
-    /// One column of a policy over another, draw by draw.
-    fn ratio_of_columns(&self, policy: &str, above: &str, below: &str) -> Statistic {
-        let (above, below) = (self.values(policy, above), self.values(policy, below));
-        of_draws(above.iter().zip(&below).map(|(above, below)| above / below).collect())
-    }
-
-    /// What utilizations of a policy lie between, draw by draw.
-    fn spread(&self, policy: &str) -> Statistic {
-        let (low, high) = (self.values(policy, "utilization_min"), self.values(policy, "utilization_max"));
-        of_draws(low.iter().zip(&high).map(|(low, high)| high - low).collect())
-    }
-
-    fn over(&self, what: &str, policy: &str, other: &str) -> String {
-        format!("{}: {what} of {policy} over that of {other}", self.name())
-    }
-}
-
-fn of_draws(values: Vec<f64>) -> Statistic {
-    Statistic::of(values).expect("every policy has every draw")
-}
-
-/// What the paper says, or another run of ours, and does not have to be so.
-pub(super) fn told(claim: String, said: &str, found: &Statistic) -> Verdict {
-    Verdict::measured(claim, said, found.text())
-}
-
-const THROUGHPUT: &str = "throughput_per_s";
+const THROUGHPUT_COLUMN: &str = "throughput_per_s";
+const MISSED: &str = "bytes_missed_percent";
 const OUT_OF_ORDER: &str = "out_of_order_percent";
 const JITTER: &str = "jitter_us";
-const MOVES: &str = "moves_per_packet";
-/// The default, which gives the rest of a connection's part to a core of its own, and the paper's third step.
+/// The default, which gives the rest of a connection's part to a core of its own.
 const PS: &str = "ps-hrw";
-const LITERAL: &str = "ps-hrw:residual=literal";
+const TREE: &str = "h-cahrw";
+/// The policies that the paper compares.
+const PAPERS: [&str; 6] = ["rr", "conn", "hrw", "ap", "gps-hrw", PS];
 
-/// What a trace of the paper has: packets of a connection and bytes of a packet.
-const TABLE_2: [(&str, f64, f64); 3] = [("mit", 8.5, 841.0), ("tu", 12.0, 758.0), ("nyp", 9.6, 847.0)];
-/// Mean work of a group of pictures of each format, in million pixels per second: table 3, decoded and encoded.
-const TABLE_3: f64 = (3.1 + 3.7 + 10.4 + 39.0) / 4.0;
-
-pub(super) fn throughput_l7(data: &Table) -> Vec<Verdict> {
-    let tables = Found::by_model(data, SATURATED).flat_map(|found| {
-        let name = found.workload.name();
-        let (_, packets, bytes) = TABLE_2.into_iter().find(|(known, ..)| *known == name).expect("it is in table 2");
-        let mean = found.statistic(PS, "packet_mean_bytes").median;
-        let of_connection = found.ratio_of_columns(PS, "packets", "connections");
-        [
-            Verdict::within(format!("{name}: mean bytes of a packet (table 2)"), (0.95 * bytes, 1.05 * bytes), mean),
-            told(
-                format!(
-                    "{name}: mean packets of a connection (table 2), with those that begin before the run or end \
-                    after it"
-                ),
-                &short(packets),
-                &of_connection,
-            ),
-        ]
-    });
-    tables.chain(throughput(data)).collect()
+/// Returns a figure for each workload, on a saturated machine by the costs of the model.
+fn each<const N: usize>(data: &Table, workloads: [Workload; N], of: impl Fn(Found<'_>) -> f64) -> Vec<f64> {
+    workloads.map(|workload| of(Found { data, workload, cost: Cost::Model, feed: SATURATED })).into()
 }
 
-pub(super) fn throughput_ffmpeg(data: &Table) -> Vec<Verdict> {
-    let table = Found::by_model(data, SATURATED).map(|found| {
-        let mean = found.statistic(PS, "packet_mean_bytes").median / 100.0;
-        let claim = "ffmpeg: mean work of a group of pictures (table 3), in million pixels per second";
-        Verdict::within(claim, (0.95 * TABLE_3, 1.05 * TABLE_3), mean)
-    });
-    table.chain(throughput(data)).collect()
+/// Returns the least of these numbers; NaN if one is.
+pub(super) fn least(numbers: impl IntoIterator<Item = f64>) -> f64 {
+    let smaller = |one: f64, other: f64| if one.is_nan() || one <= other { one } else { other };
+    numbers.into_iter().reduce(smaller).unwrap_or(f64::NAN)
 }
 
-fn throughput(data: &Table) -> Vec<Verdict> {
-    let of = |found: Found<'_>| {
-        let ratio = |policy, other| found.ratio(THROUGHPUT, policy, other);
-        let claim = |policy, other| found.over("throughput", policy, other);
-        let bound = |policy, other, bound| Verdict::bounded(claim(policy, other), bound, &ratio(policy, other));
-        let mut verdicts = Vec::new();
-        for policy in [PS, LITERAL] {
-            verdicts.push(bound(policy, "hrw", Bound::AtLeast(1.1)));
-            verdicts.push(bound(policy, "conn", Bound::AtLeast(1.1)));
-            verdicts.push(bound(policy, "gps-hrw", Bound::MoreThan(1.0)));
-            let (claim, ratio) = (claim(policy, "ap"), ratio(policy, "ap"));
-            let is_claimed = found.workload != Workload::Films;
-            verdicts.push(if is_claimed {
-                Verdict::bounded(claim, Bound::AtLeast(0.97), &ratio)
-            } else {
-                Verdict::beside(claim, Bound::AtLeast(0.97), &ratio)
-            });
-        }
-        verdicts.push(told(claim("gps-hrw", "hrw"), "at most 0.9 (paper)", &ratio("gps-hrw", "hrw")));
-        verdicts.push(told(claim("gps-hrw", "ap"), "more than 1 (paper)", &ratio("gps-hrw", "ap")));
-        verdicts.push(told(claim(PS, "h-cahrw"), "not said", &ratio(PS, "h-cahrw")));
-        verdicts
-    };
-    let by_model = Found::by_model(data, SATURATED).flat_map(of);
-    let measured = Found::by_model(data, SATURATED).flat_map(|found| {
-        let found = Found { cost: Cost::Measured, ..found };
-        ["hrw", "conn", "ap"].map(|other| {
-            told(
-                found.over("throughput", PS, other),
-                "at least 1.1, 1.1 and 0.97 by the model of costs",
-                &found.ratio(THROUGHPUT, PS, other),
-            )
-        })
-    });
-    by_model.chain(measured).collect()
+/// Returns the least quotient of a figure of other policies of the paper over that of this one.
+fn others_over(policy: &str, of: impl Fn(&str) -> f64) -> f64 {
+    least(PAPERS.into_iter().filter(|&other| other != policy).map(|other| of(other) / of(policy)))
 }
 
-pub(super) fn balance(data: &Table) -> Vec<Verdict> {
-    let of = |found: Found<'_>| {
-        let spread = |policy| found.spread(policy);
-        let claim = |policy| format!("{}: greatest less least utilization under {policy}", found.name());
-        let half = Bound::AtMost(0.5 * spread("conn").median);
-        [
-            Verdict::bounded(claim(PS), half, &spread(PS)),
-            Verdict::bounded(claim(LITERAL), half, &spread(LITERAL)),
-            Verdict::bounded(claim("gps-hrw"), Bound::MoreThan(spread(PS).median), &spread("gps-hrw")),
-            told(claim("conn"), "widest (paper)", &spread("conn")),
-            told(claim("hrw"), "narrower than conn (paper)", &spread("hrw")),
-            told(claim("ap"), "wider than ps-hrw (paper)", &spread("ap")),
-        ]
-    };
-    let by_model = Found::by_model(data, SATURATED).flat_map(of);
-    let measured = Found::by_model(data, SATURATED)
-        .map(|found| Found { cost: Cost::Measured, ..found })
-        .filter(|found| !found.values(PS, THROUGHPUT).is_empty())
-        .flat_map(|found| {
-            let claim = |policy| format!("{}: greatest less least utilization under {policy}", found.name());
-            [PS, "gps-hrw", "conn", "hrw", "ap"]
-                .map(|policy| told(claim(policy), "ps-hrw narrowest, conn widest (paper)", &found.spread(policy)))
-        });
-    by_model.chain(measured).collect()
+/// Returns the least quotient of a figure of this policy over that of the paper's others.
+fn over_others(policy: &str, of: impl Fn(&str) -> f64) -> f64 {
+    least(PAPERS.into_iter().filter(|&other| other != policy).map(|other| of(policy) / of(other)))
 }
 
-pub(super) fn misses(data: &Table) -> Vec<Verdict> {
-    let mut verdicts = Vec::new();
-    for found in Found::by_model(data, SATURATED) {
-        let moves = |policy| found.statistic(policy, MOVES);
-        let claim = |policy| format!("{}: moves for each packet under {policy}", found.name());
-        verdicts.push(Verdict::bounded(claim("rr"), Bound::MoreThan(moves("ap").median), &moves("rr")));
-        verdicts.push(Verdict::bounded(claim("ap"), Bound::MoreThan(moves(PS).median), &moves("ap")));
-        verdicts
-            .extend(["conn", "hrw"].map(|policy| Verdict::bounded(claim(policy), Bound::AtMost(0.0), &moves(policy))));
-        verdicts.extend([PS, LITERAL].map(|policy| {
-            let missed = found.ratio("bytes_missed_percent", policy, "ap");
-            Verdict::bounded(found.over("bytes missed", policy, "ap"), Bound::AtMost(0.6), &missed)
-        }));
-        verdicts.push(Verdict::beside(
-            found.over("moves", PS, "ap"),
-            Bound::AtMost(0.6),
-            &found.ratio(MOVES, PS, "ap"),
-        ));
-    }
-    let at_load = Found::by_model(data, LOADED).map(|found| {
-        let missed =
-            ["rr", "ap", PS, "h-cahrw"].map(|policy| short(found.statistic(policy, "bytes_missed_percent").median));
-        Verdict::measured(
-            format!("{}: bytes missed under rr, ap, ps-hrw and h-cahrw, in %", found.name()),
-            "ap most of these without rr (paper)",
-            missed.join(", "),
-        )
-    });
-    verdicts.extend(at_load);
-    verdicts
+fn throughputs(data: &Table, policy: &str, other: &str) -> Vec<f64> {
+    each(data, ALL, |found| found.ratio(THROUGHPUT_COLUMN, policy, other))
 }
 
-/// Out of order under one policy over another, at least so much, under PS-HRW and under its literal form.
-const ORDER: [(&str, f64); 3] = [("rr", 5.0), ("ap", 1.0), ("ahrw", 1.5)];
+/// Figures 7 and 8, and table 2.
+pub(super) const THROUGHPUT: &[Figure] = &[
+    Figure {
+        claim: "ps-hrw-table2",
+        of: |data| {
+            let of_trace = |workload: Workload| {
+                let found = Found { data, workload, cost: Cost::Model, feed: SATURATED };
+                let [packets, connections] = ["packets", "connections"].map(|column| found.value(PS, column));
+                [connections, packets / connections, packets * found.value(PS, "packet_mean_bytes") / 1e6]
+            };
+            L7.into_iter().flat_map(of_trace).collect()
+        },
+    },
+    Figure { claim: "ps-hrw-fig7-gps-hrw-below-hrw", of: |data| throughputs(data, "gps-hrw", "hrw") },
+    Figure { claim: "ps-hrw-fig7-gps-hrw-above-ap", of: |data| throughputs(data, "gps-hrw", "ap") },
+    Figure { claim: "ps-hrw-fig7-ps-hrw-above-gps-hrw", of: |data| throughputs(data, PS, "gps-hrw") },
+    Figure {
+        claim: "ps-hrw-hrw-throughput",
+        of: |data| throughputs(data, PS, "hrw").into_iter().map(|ratio| 100.0 * (ratio - 1.0)).collect(),
+    },
+    Figure {
+        claim: "ps-hrw-comparable-throughput",
+        of: |data| each(data, L7, |found| found.ratio(THROUGHPUT_COLUMN, PS, TREE)),
+    },
+];
 
-pub(super) fn order(data: &Table) -> Vec<Verdict> {
-    let mut verdicts = Vec::new();
-    for feed in [LOADED, SATURATED] {
-        for found in Found::by_model(data, feed) {
-            let conn = found.statistic("conn", OUT_OF_ORDER);
-            verdicts.push(Verdict::bounded(
-                format!("{}: packets out of order under conn, in %", found.name()),
-                Bound::AtMost(0.0),
-                &conn,
-            ));
-            for (other, least) in ORDER {
-                for policy in [PS, LITERAL] {
-                    let ratio = found.ratio(OUT_OF_ORDER, other, policy);
-                    let (claim, bound) = (found.over("packets out of order", other, policy), Bound::AtLeast(least));
-                    verdicts.push(if is_in_order(found, other, policy) {
-                        Verdict::bounded(claim, bound, &ratio)
-                    } else {
-                        Verdict::beside(claim, bound, &ratio)
-                    });
-                }
-            }
-            let (claim, jitter) = (found.over("jitter", "rr", PS), found.ratio(JITTER, "rr", PS));
-            verdicts.push(match (found.workload, feed) {
-                (Workload::Films, LOADED) => Verdict::bounded(claim, Bound::AtLeast(1.3), &jitter),
-                (Workload::Trace("mit"), _) => Verdict::beside(claim, Bound::AtLeast(1.3), &jitter),
-                _ => told(claim, "depends on the load", &jitter),
-            });
-        }
-    }
-    verdicts
+/// Figures 9 and 10.
+pub(super) const BALANCE: &[Figure] = &[
+    Figure {
+        claim: "ps-hrw-tree-balance",
+        of: |data| each(data, L7, |found| found.spread("ca-ahrw") / found.spread(TREE)),
+    },
+    Figure {
+        claim: "ps-hrw-fig9-hash-below-conn",
+        of: |data| {
+            let over = |found: Found<'_>| {
+                least(["hrw", "gps-hrw", PS].map(|policy| found.spread("conn") / found.spread(policy)))
+            };
+            each(data, ALL, over)
+        },
+    },
+    Figure {
+        claim: "ps-hrw-fig9-ps-hrw-best",
+        of: |data| each(data, ALL, |found| others_over(PS, |policy| found.spread(policy))),
+    },
+    Figure {
+        claim: "ps-hrw-fig9-packet-level",
+        of: |data| {
+            let over = |found: Found<'_>| {
+                let by_packet = ["ap", PS].map(|policy| found.spread(policy));
+                let others = ["conn", "hrw", "gps-hrw"].map(|policy| found.spread(policy));
+                least(others.into_iter().flat_map(|other| by_packet.map(|spread| other / spread)))
+            };
+            each(data, ALL, over)
+        },
+    },
+    Figure {
+        claim: "ps-hrw-fig9-gps-hrw-wider",
+        of: |data| each(data, ALL, |found| found.spread("gps-hrw") / found.spread(PS)),
+    },
+];
+
+/// Figure 13.
+pub(super) const MISSES: &[Figure] = &[
+    Figure {
+        claim: "ps-hrw-fig13-ap-most",
+        of: |data| each(data, L7, |found| over_others("ap", |policy| found.value(policy, MISSED))),
+    },
+    Figure {
+        claim: "ps-hrw-fig13-ps-hrw-least",
+        of: |data| each(data, L7, |found| others_over(PS, |policy| found.value(policy, MISSED))),
+    },
+];
+
+/// Returns a figure of the order of packets, then the same of their jitter, for each workload.
+fn order_and_jitter(data: &Table, of: impl Fn(&dyn Fn(&str) -> f64) -> f64) -> Vec<f64> {
+    let by_column = |column| each(data, ALL, |found| of(&|policy: &str| found.value(policy, column)));
+    [OUT_OF_ORDER, JITTER].into_iter().flat_map(by_column).collect()
 }
 
-/// Where the specification's bounds are claimed: of packets on a saturated machine, of films at its load. How AP
-/// compares with the literal form for 20 films depends on which of them the hash puts together: the range over seeds
-/// has both sides of the bound.
-fn is_in_order(found: Found<'_>, other: &str, policy: &str) -> bool {
-    match found.workload {
-        Workload::Trace(_) => found.feed == SATURATED,
-        Workload::Films => found.feed == LOADED && other != "ahrw" && (other, policy) != ("ap", LITERAL),
+/// Figure 14.
+pub(super) const ORDER: &[Figure] = &[
+    Figure {
+        claim: "ps-hrw-fig14-same-pattern",
+        of: |data| {
+            let correlation = |found: Found<'_>| {
+                let point = |policy| (found.value(policy, JITTER), found.value(policy, OUT_OF_ORDER));
+                rank_correlation(&PAPERS.map(point))
+            };
+            each(data, ALL, correlation)
+        },
+    },
+    Figure { claim: "ps-hrw-fig14-rr-most", of: |data| order_and_jitter(data, |of| over_others("rr", of)) },
+    Figure { claim: "ps-hrw-fig14-ap-above-ps-hrw", of: |data| order_and_jitter(data, |of| of("ap") / of(PS)) },
+    Figure { claim: "ps-hrw-fig14-ps-hrw-best", of: |data| order_and_jitter(data, |of| others_over(PS, of)) },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotients_are_the_least_and_say_so_if_they_are_no_numbers() {
+        assert_eq!(least([3.0, 1.0, 2.0]), 1.0);
+        assert!(least([]).is_nan() && least([f64::NAN, 1.0]).is_nan() && least([1.0, f64::NAN, 0.5]).is_nan());
+        let of = |policy: &str| match policy {
+            "rr" => 8.0,
+            "conn" | "hrw" => 0.0,
+            PS => 2.0,
+            _ => 4.0,
+        };
+        assert_eq!((over_others("rr", of), others_over(PS, of)), (2.0, 0.0));
+        assert!(over_others("conn", of).is_nan(), "0 of 0 is above nothing");
     }
 }

@@ -2,12 +2,14 @@
 
 use humpyard_core::random::Seed;
 
-use super::claims::{self, Found};
+use super::claims;
+use super::found::Found;
 use super::machine::{Came, Feed, Trial, run};
+use super::notes;
 use super::paper::{DRAWS, FULL, PAPER, QUICK_SATURATED, TOPOLOGY, drawn_seed};
 use super::shown::Shown;
 use super::workload::{ALL, Cost, FFMPEG, L7, Offered, Workload};
-use crate::harness::{About, Experiment, Plots, Row, Scale, Table, Verdict, group, mean, rows};
+use crate::harness::{About, Experiment, Figure, Note, Plots, Row, Scale, Table, group, mean, rows};
 use humpyard_lab::{LabError, parse_topology};
 use humpyard_plot::BarGroup;
 use humpyard_plot::statistics::Statistic;
@@ -59,9 +61,14 @@ pub(super) struct Comparison {
     title: &'static str,
     description: &'static str,
     workloads: &'static [Workload],
+    /// Workloads that the claims need besides, which are not drawn.
+    besides: &'static [Workload],
     feeds: &'static [Feed<'static>],
+    /// How often traffic is drawn: quick, and in full.
+    draws: (usize, usize),
     costs: &'static [Cost],
-    verdicts: fn(&Table) -> Vec<Verdict>,
+    figures: &'static [Figure],
+    notes: fn(&Table) -> Vec<Note>,
     plots: &'static [Shown],
 }
 
@@ -83,6 +90,9 @@ const MODEL: &[Cost] = &[Cost::Model];
 const SATURATED: &[Feed<'static>] = &[Feed::Saturated(FULL)];
 const EACH: &[Feed<'static>] = &[Feed::Arrivals, Feed::Saturated(FULL)];
 
+/// Draws where how the policies rank depends on the draw.
+const ALL_DRAWS: (usize, usize) = (DRAWS.1, DRAWS.1);
+
 const THROUGHPUT: Shown =
     Shown::of("throughput", "packets per second", "throughput_per_s", |number| format!("{:.0} k", number / 1e3));
 const UTILIZATION: Shown = Shown {
@@ -101,8 +111,11 @@ pub(super) static COMPARISONS: [Comparison; 6] = [
         description: "Three traces, saturated.",
         workloads: &L7,
         feeds: SATURATED,
+        draws: DRAWS,
         costs: BOTH,
-        verdicts: claims::throughput_l7,
+        besides: &FFMPEG,
+        figures: claims::THROUGHPUT,
+        notes: notes::throughput,
         plots: &[THROUGHPUT],
     },
     Comparison {
@@ -113,8 +126,11 @@ pub(super) static COMPARISONS: [Comparison; 6] = [
             pictures.",
         workloads: &FFMPEG,
         feeds: SATURATED,
+        draws: DRAWS,
         costs: BOTH,
-        verdicts: claims::throughput_ffmpeg,
+        besides: &[],
+        figures: &[],
+        notes: notes::throughput,
         plots: &[Shown {
             axis: "groups of pictures per second",
             format: |number| format!("{number:.0}"),
@@ -128,8 +144,11 @@ pub(super) static COMPARISONS: [Comparison; 6] = [
         description: "How long each core is busy, from the first arrival to the last completion of a saturated run.",
         workloads: &L7,
         feeds: SATURATED,
+        draws: ALL_DRAWS,
         costs: MODEL,
-        verdicts: claims::balance,
+        besides: &FFMPEG,
+        figures: claims::BALANCE,
+        notes: notes::balance,
         plots: &[UTILIZATION],
     },
     Comparison {
@@ -139,8 +158,11 @@ pub(super) static COMPARISONS: [Comparison; 6] = [
         description: "As figure 9, with films.",
         workloads: &FFMPEG,
         feeds: SATURATED,
+        draws: DRAWS,
         costs: BOTH,
-        verdicts: claims::balance,
+        besides: &[],
+        figures: &[],
+        notes: notes::balance,
         plots: &[UTILIZATION],
     },
     Comparison {
@@ -152,8 +174,11 @@ pub(super) static COMPARISONS: [Comparison; 6] = [
             another core.",
         workloads: &L7,
         feeds: EACH,
+        draws: DRAWS,
         costs: MODEL,
-        verdicts: claims::misses,
+        besides: &[],
+        figures: claims::MISSES,
+        notes: notes::misses,
         plots: &[
             Shown::of("misses", "of all bytes are in no cache of the core", "bytes_missed_percent", |percent| {
                 format!("{percent:.1} %")
@@ -169,14 +194,16 @@ pub(super) static COMPARISONS: [Comparison; 6] = [
         title: "out of order departures, and jitter",
         description: "A packet is out of order if a later one of its connection has left before it; jitter is the \
             deviation of times between departures of a connection, in the mean over connections with at least three of \
-            these. The specification's bounds of order are claimed of packets on a saturated machine and of films at a \
-            load of 0.8; elsewhere they are told. At that load there are moments with few packets, in which a \
+            these. Claims are of a saturated machine. At a load of 0.8 there are moments with few packets, in which a \
             connection has most of the bytes held, so several cores, and its packets overtake: about a fifth more than \
             under h-cahrw. Jitter of the traces is mostly that of their arrivals.",
         workloads: &ALL,
         feeds: EACH,
+        draws: DRAWS,
         costs: MODEL,
-        verdicts: claims::order,
+        besides: &[],
+        figures: claims::ORDER,
+        notes: notes::order,
         plots: &[
             Shown::of("order", "of packets leave out of order", "out_of_order_percent", |percent| {
                 format!("{percent:.2} %")
@@ -202,7 +229,7 @@ impl Comparison {
             let of = move |&cost: &Cost| self.feeds.iter().map(move |&feed| Place { workload, cost, feed, draw });
             self.costs.iter().flat_map(of)
         };
-        self.workloads.iter().flat_map(of)
+        self.workloads.iter().chain(self.besides).flat_map(of)
     }
 }
 
@@ -223,7 +250,7 @@ impl Experiment for Comparison {
     }
 
     fn parts(&self, scale: Scale) -> usize {
-        self.kinds(1).count() * scale.of(DRAWS)
+        self.kinds(1).count() * scale.of(self.draws)
     }
 
     fn run(&self, part: usize, scale: Scale, seed: Seed) -> Result<Vec<Row>, LabError> {
@@ -238,13 +265,88 @@ impl Experiment for Comparison {
         rows.collect()
     }
 
-    fn verdicts(&self, data: &Table) -> Vec<Verdict> {
-        (self.verdicts)(data)
+    fn version(&self) -> u32 {
+        2
+    }
+
+    fn figures(&self) -> &'static [Figure] {
+        self.figures
+    }
+
+    fn seed_column(&self) -> Option<&'static str> {
+        Some("draw")
+    }
+
+    fn notes(&self, data: &Table) -> Vec<Note> {
+        (self.notes)(data)
     }
 
     fn plots(&self, data: &Table) -> Plots {
-        let groups = |shown| self.kinds(1).map(|kind| kind.group(data, shown)).collect();
+        let is_drawn = |kind: &Place| self.workloads.contains(&kind.workload);
+        let groups = |shown| self.kinds(1).filter(is_drawn).map(|kind| kind.group(data, shown)).collect();
         let plots = self.plots.iter().map(|shown| shown.plot(self.title, self.description, groups(shown)));
         plots.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::machine::SATURATED as SATURATED_NAME;
+    use super::*;
+    use crate::harness::testing::parts;
+
+    const PS: &str = "ps-hrw";
+    const LITERAL: &str = "ps-hrw:residual=literal";
+
+    /// Returns the data of the first part of an experiment, whose first workload has one draw.
+    fn first(id: &str) -> Table {
+        parts(COMPARISONS.iter().find(|one| one.id == id).unwrap(), [0])
+    }
+
+    fn found(data: &Table, workload: Workload) -> Found<'_> {
+        Found { data, workload, cost: Cost::Model, feed: SATURATED_NAME }
+    }
+
+    /// The residual's literal form does what the other does.
+    #[test]
+    fn films_are_shared_more_evenly_than_by_connections() {
+        let data = first("ps-hrw-fig8");
+        let films = found(&data, FFMPEG[0]);
+        // Mean work of a group of pictures of each format, in million pixels per second: decoded and encoded.
+        let work = films.value(PS, "packet_mean_bytes") / 100.0 / ((3.1 + 3.7 + 10.4 + 39.0) / 4.0);
+        assert!((0.95..=1.05).contains(&work), "table 3: {work}");
+        for policy in [PS, LITERAL] {
+            assert!(films.ratio("throughput_per_s", policy, "conn") >= 1.1, "{policy}");
+            assert!(films.spread(policy) <= 0.5 * films.spread("conn"), "{policy}");
+        }
+    }
+
+    #[test]
+    fn packets_stay_under_connections_and_move_most_in_turn() {
+        let data = first("ps-hrw-fig7");
+        let mit = found(&data, L7[0]);
+        let moves = |policy| mit.value(policy, "moves_per_packet");
+        assert_eq!((moves("conn"), moves("hrw")), (0.0, 0.0));
+        assert!(moves("rr") > moves("ap") && moves("ap") > moves(PS));
+        for policy in [PS, LITERAL] {
+            assert!(mit.ratio("bytes_missed_percent", policy, "ap") <= 0.6, "{policy}");
+            assert!(mit.ratio("throughput_per_s", policy, "conn") >= 1.1, "{policy}");
+            assert!(mit.spread(policy) <= 0.5 * mit.spread("conn"), "{policy}");
+        }
+    }
+
+    /// EXPERIMENTS section 4.
+    #[test]
+    fn others_reorder_more() {
+        // The first workload, saturated.
+        let data = parts(COMPARISONS.iter().find(|one| one.id == "ps-hrw-fig14").unwrap(), [1]);
+        let mit = found(&data, L7[0]);
+        for policy in [PS, LITERAL] {
+            for (other, times) in [("rr", 5.0), ("ap", 1.0), ("ahrw", 1.5)] {
+                let ratio = mit.ratio("out_of_order_percent", other, policy);
+                assert!(ratio >= times, "{other} over {policy}: {ratio}");
+            }
+        }
+        assert_eq!(mit.value("conn", "out_of_order_percent"), 0.0);
     }
 }

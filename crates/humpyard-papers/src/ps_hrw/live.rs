@@ -5,9 +5,9 @@ use humpyard_core::random::Seed;
 use humpyard_policies::spec::PolicySpec;
 
 use super::paper::PAPER;
-use super::shown::Shown;
+use super::shown::{Shown, text};
 use crate::harness::{
-    About, Experiment, Plots, Range, Row, Rows, Scale, Table, Verdict, group, held_order, rows, short, unstopped,
+    About, Experiment, Figure, Note, Plots, Row, Rows, Scale, Table, group, held_order, rows, short, unstopped,
 };
 use humpyard_lab::{Costs, Host, LabError, RunConfig, RunResult, ServiceChoice, run_live};
 use humpyard_plot::statistics::Statistic;
@@ -19,7 +19,8 @@ pub(super) struct Live {
     figure: &'static str,
     title: &'static str,
     plots: &'static [Shown],
-    verdicts: fn(&Table) -> Vec<Verdict>,
+    figures: &'static [Figure],
+    notes: fn(&Table) -> Vec<Note>,
 }
 
 /// How they are done.
@@ -28,7 +29,7 @@ const SETTING: &str = "Threads of this machine do the work of `l7-filter` on pac
     are: order and jitter depend on that, and on how the system shares processors among threads.";
 
 /// Both.
-pub(super) static FIGURES: [Live; 2] = [
+pub(super) static LIVE: [Live; 2] = [
     Live {
         id: "ps-hrw-fig11-live",
         figure: "figure 11, live",
@@ -36,7 +37,17 @@ pub(super) static FIGURES: [Live; 2] = [
         plots: &[Shown::of("overhead", "of the time of a packet", "overhead_percent", |percent| {
             format!("{percent:.1} %")
         })],
-        verdicts: overhead_verdicts,
+        figures: &[
+            Figure {
+                claim: "ps-hrw-fig11-nine-percent",
+                of: |data| ["gps-hrw", "ps-hrw"].map(|policy| overhead(data, policy)).into(),
+            },
+            Figure {
+                claim: "ps-hrw-two-percent-more",
+                of: |data| vec![overhead(data, "ps-hrw") - overhead(data, "h-cahrw")],
+            },
+        ],
+        notes: overhead_notes,
     },
     Live {
         id: "ps-hrw-fig14-live",
@@ -48,7 +59,8 @@ pub(super) static FIGURES: [Live; 2] = [
             }),
             Shown::of("jitter", "jitter", "jitter_us", |us| format!("{us:.0} us")),
         ],
-        verdicts: order_verdicts,
+        figures: &[],
+        notes: order_notes,
     },
 ];
 
@@ -58,7 +70,7 @@ const IN_ORDER: [&str; 2] = ["conn", "hrw"];
 const WORKERS: usize = 4;
 /// Packets of a run, and how often each is done.
 const PACKETS: (u64, u64) = (100_000, 340_000);
-const RUNS: (usize, usize) = (3, 7);
+const RUNS: (usize, usize) = (3, 10);
 
 rows! {
     COLUMNS, fn row(policy: &str, number: usize, result: &RunResult) {
@@ -87,6 +99,16 @@ fn lived(policy: &str, packets: u64, seed: Seed) -> Result<RunResult, LabError> 
     unstopped(|control| run_live(&config, control))
 }
 
+/// Rejects a run that lost packets, or the order of a flow whose policy promises it.
+fn check(policy: &str, result: &RunResult) -> Result<(), LabError> {
+    let is_whole = result.packets.arrived == result.packets.forwarded;
+    let is_in_order = !IN_ORDER.contains(&policy) || result.summary.order.fraction == 0.0;
+    if is_whole && is_in_order {
+        return Ok(());
+    }
+    Err(LabError::option(format!("l7-filter under {policy}: packets were lost, or left out of order")))
+}
+
 impl Experiment for Live {
     fn about(&self) -> About {
         About {
@@ -111,19 +133,24 @@ impl Experiment for Live {
 
     fn run(&self, part: usize, scale: Scale, seed: Seed) -> Result<Vec<Row>, LabError> {
         let packets = scale.of(PACKETS);
-        let rows = POLICIES.iter().map(|policy| Ok(row(policy, part + 1, &lived(policy, packets, seed)?)));
+        let rows = POLICIES.iter().map(|policy| {
+            let result = lived(policy, packets, seed)?;
+            check(policy, &result)?;
+            Ok(row(policy, part + 1, &result))
+        });
         rows.collect()
     }
 
-    fn verdicts(&self, data: &Table) -> Vec<Verdict> {
-        let all = Verdict::everywhere(
-            ("every packet that came in went out", "in every run"),
-            data.rows(),
-            |row| row.number("packets") == row.number("forwarded"),
-            |count| format!("in all {count} runs"),
-            |row| format!("not of {}", row.text("policy")),
-        );
-        all.into_iter().chain((self.verdicts)(data)).collect()
+    fn figures(&self) -> &'static [Figure] {
+        self.figures
+    }
+
+    fn seed_column(&self) -> Option<&'static str> {
+        Some("run")
+    }
+
+    fn notes(&self, data: &Table) -> Vec<Note> {
+        (self.notes)(data)
     }
 
     fn plots(&self, data: &Table) -> Plots {
@@ -140,16 +167,17 @@ fn statistic(data: &Table, policy: &str, column: &str) -> Statistic {
     data.rows_of("policy", policy).statistic(column)
 }
 
-fn text(found: &Statistic) -> String {
-    format!("{} ({})", short(found.median), Range::from(found))
+/// Returns what decisions take of the time of a packet, in %, in the first run.
+fn overhead(data: &Table, policy: &str) -> f64 {
+    data.rows_of("policy", policy).next().map_or(f64::NAN, |row| row.number("overhead_percent"))
 }
 
-fn overhead_verdicts(data: &Table) -> Vec<Verdict> {
-    let of = |policy: &str| {
+fn overhead_notes(data: &Table) -> Vec<Note> {
+    let of = |policy: &&str| {
         let column = |column| statistic(data, policy, column);
         let [decision, median, work] =
             ["decision_mean_ns", "decision_p50_ns", "work_mean_ns"].map(|name| short(column(name).median));
-        Verdict::measured(
+        Note::new(
             format!("{policy}: what decisions take of the time of a packet, in %"),
             "less than 9, of an L7 filter that takes 5 us (paper)",
             format!(
@@ -159,25 +187,45 @@ fn overhead_verdicts(data: &Table) -> Vec<Verdict> {
             ),
         )
     };
-    POLICIES.iter().map(|policy| of(policy)).collect()
+    POLICIES.iter().map(of).collect()
 }
 
-fn order_verdicts(data: &Table) -> Vec<Verdict> {
-    let order = |policy| statistic(data, policy, "out_of_order_percent");
-    let in_order = IN_ORDER.map(|policy| {
-        let found = order(policy);
-        Verdict::of(format!("{policy}: packets out of order, in %"), "0 in every run", text(&found), found.max == 0.0)
-    });
-    let others = POLICIES.iter().filter(|policy| !IN_ORDER.contains(policy)).map(|policy| {
-        let said = if *policy == "rr" { "most of all (paper)" } else { "less than rr (paper)" };
-        Verdict::measured(format!("{policy}: packets out of order, in %"), said, text(&order(policy)))
-    });
-    let jitter = POLICIES.iter().map(|policy| {
-        Verdict::measured(
-            format!("{policy}: jitter, in us"),
-            "most under rr (paper)",
-            text(&statistic(data, policy, "jitter_us")),
-        )
-    });
-    in_order.into_iter().chain(others).chain(jitter).collect()
+fn order_notes(data: &Table) -> Vec<Note> {
+    let of = |what: &str, column: &str| {
+        let note = |policy: &&str| {
+            Note::new(format!("{policy}: {what}"), "most under rr (paper)", text(&statistic(data, policy, column)))
+        };
+        POLICIES.iter().map(note).collect::<Vec<Note>>()
+    };
+    [of("packets out of order, in %", "out_of_order_percent"), of("jitter, in us", "jitter_us")].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_leave_and_those_of_some_policies_in_order() {
+        let rows = POLICIES.map(|policy| {
+            let result = lived(policy, 2_000, Seed(1)).unwrap();
+            check(policy, &result).unwrap();
+            row(policy, 1, &result)
+        });
+        let data = Table::of(COLUMNS, rows);
+        for live in &LIVE {
+            assert_eq!((live.notes(&data).is_empty(), live.plots(&data).len()), (false, live.plots.len()));
+            assert!(live.figures.iter().all(|figure| !(figure.of)(&data).is_empty()));
+        }
+    }
+
+    #[test]
+    fn runs_that_lose_packets_are_rejected() {
+        let mut result = lived("conn", 500, Seed(1)).unwrap();
+        result.packets.forwarded -= 1;
+        assert!(check("conn", &result).is_err());
+        result.packets.forwarded += 1;
+        result.summary.order.fraction = 0.1;
+        assert!(check("conn", &result).is_err());
+        assert!(check("rr", &result).is_ok());
+    }
 }

@@ -2,12 +2,12 @@
 
 use humpyard_core::random::Seed;
 
-use super::claims::told;
+use super::claims::least;
 use super::figures::SETTING;
 use super::machine::{Feed, Trial, run};
 use super::paper::{DRAWS, FULL, PAPER, TOPOLOGY, drawn_seed};
-use super::workload::{Cost, FFMPEG, L7, Offered, Workload};
-use crate::harness::{About, Bound, Experiment, Plots, Row, Rows, Scale, Table, Verdict, bar_of, group, rows, split};
+use super::workload::{ALL, Cost, FFMPEG, L7, Offered, Workload};
+use crate::harness::{About, Experiment, Figure, Note, Plots, Row, Rows, Scale, Table, bar_of, group, rows, split};
 use humpyard_lab::{LabError, parse_topology};
 use humpyard_plot::statistics::Statistic;
 use humpyard_plot::{Axis, BarPlot};
@@ -19,28 +19,50 @@ pub(super) struct Overhead {
     figure: &'static str,
     title: &'static str,
     workloads: &'static [Workload],
+    /// Workloads that the claims need besides, which are not drawn.
+    besides: &'static [Workload],
     costs: &'static [Cost],
-    /// Decisions take less than this part of a packet, in %.
-    most: f64,
+    figures: &'static [Figure],
 }
 
 /// Both.
-pub(super) static FIGURES: [Overhead; 2] = [
+pub(super) static OVERHEADS: [Overhead; 2] = [
     Overhead {
         id: "ps-hrw-fig11",
         figure: "figure 11",
         title: "overhead of decisions in the L7 filter",
         workloads: &L7,
+        besides: &FFMPEG,
         costs: &[Cost::Model],
-        most: 9.0,
+        figures: &[Figure {
+            claim: "ps-hrw-fig11-above-baseline",
+            of: |data| {
+                let over = |workload: Workload, policy, other| {
+                    let decision = |policy| value(data, (workload, Cost::Model), policy, "decision_p50_ns");
+                    decision(policy) / decision(other)
+                };
+                let of = |workload| least([over(workload, "gps-hrw", "hrw"), over(workload, "ps-hrw", "h-cahrw")]);
+                ALL.map(of).into()
+            },
+        }],
     },
     Overhead {
         id: "ps-hrw-fig12",
         figure: "figure 12",
         title: "overhead of decisions in FFmpeg",
         workloads: &FFMPEG,
+        besides: &[],
         costs: &[Cost::Model, Cost::Measured],
-        most: 1.0,
+        figures: &[Figure {
+            claim: "ps-hrw-fig12-one-percent",
+            of: |data| {
+                let part = |policy| {
+                    let of = |column| value(data, (FFMPEG[0], Cost::Measured), policy, column);
+                    100.0 * of("decision_mean_ns") / of("work_mean_ns")
+                };
+                ["gps-hrw", "ps-hrw"].map(part).into()
+            },
+        }],
     },
 ];
 
@@ -85,7 +107,7 @@ impl Experiment for Overhead {
     }
 
     fn parts(&self, scale: Scale) -> usize {
-        self.workloads.len() * scale.of(DRAWS)
+        (self.workloads.len() + self.besides.len()) * scale.of(DRAWS)
     }
 
     fn is_timed(&self) -> bool {
@@ -93,7 +115,7 @@ impl Experiment for Overhead {
     }
 
     fn run(&self, part: usize, scale: Scale, seed: Seed) -> Result<Vec<Row>, LabError> {
-        let (workload, draw) = split(part, self.workloads);
+        let (workload, draw) = split(part, &[self.workloads, self.besides].concat());
         let seed = drawn_seed(seed, draw);
         let packets = workload.packets(scale).min(PACKETS);
         let topology = parse_topology(TOPOLOGY)?;
@@ -109,19 +131,21 @@ impl Experiment for Overhead {
         Ok(rows)
     }
 
-    fn verdicts(&self, data: &Table) -> Vec<Verdict> {
-        let by_model = self.workloads.iter().flat_map(|workload| self.verdicts_of(data, workload.name()));
-        let measured = self.workloads.iter().filter(|_| self.costs.contains(&Cost::Measured)).flat_map(|workload| {
-            let name = workload.name();
-            ["ps-hrw", "gps-hrw"].map(|policy| {
-                let of = |row: &dyn Fn(&str) -> f64| 100.0 * row("decision_p50_ns") / row("work_mean_ns");
-                let found = statistic(data, (name, Cost::Measured), policy, of);
-                let claim =
-                    format!("{name}, measured: median decision of {policy} over the mean work of a packet, in %");
-                Verdict::bounded(claim, Bound::LessThan(self.most), &found)
-            })
-        });
-        by_model.chain(measured).collect()
+    fn version(&self) -> u32 {
+        2
+    }
+
+    fn figures(&self) -> &'static [Figure] {
+        self.figures
+    }
+
+    fn seed_column(&self) -> Option<&'static str> {
+        Some("draw")
+    }
+
+    fn notes(&self, data: &Table) -> Vec<Note> {
+        let of = |workload: &Workload| POLICIES.map(|policy| noted(data, *workload, policy));
+        self.workloads.iter().flat_map(of).collect()
     }
 
     fn plots(&self, data: &Table) -> Plots {
@@ -150,45 +174,52 @@ fn statistic(
     Statistic::of(rows.map(|row| of(&|column| row.number(column))).collect()).expect("every policy has every draw")
 }
 
-impl Overhead {
-    fn verdicts_of(&self, data: &Table, workload: &str) -> Vec<Verdict> {
-        let median = |policy| {
-            statistic(data, (workload, Cost::Model), policy, |row| 100.0 * row("decision_p50_ns") / row("work_mean_ns"))
+/// Returns a column of a policy in the first draw; NaN if there is none.
+fn value(data: &Table, (workload, cost): (Workload, Cost), policy: &str, column: &str) -> f64 {
+    let mut rows = data.rows_of("policy", policy).of("workload", workload.name()).of("cost", cost.name());
+    rows.next().map_or(f64::NAN, |row| row.number(column))
+}
+
+/// Returns what decisions of a policy take, in the median of the draws.
+fn noted(data: &Table, workload: Workload, policy: &str) -> Note {
+    let column = |column| statistic(data, (workload.name(), Cost::Model), policy, |row| row(column)).median;
+    let found = format!(
+        "{:.0}, {:.0} and {:.0} ns; {:.4} %",
+        column("decision_p50_ns"),
+        column("decision_mean_ns"),
+        column("decision_p99_ns"),
+        column("overhead_percent")
+    );
+    let about = format!(
+        "{}: decision of {policy}, median, mean and 99 %, and what it takes of the time of a packet",
+        workload.name()
+    );
+    Note::new(about, "", found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::Value;
+
+    fn timed(workload: Workload, cost: Cost, policy: &str, decision_ns: f64) -> Row {
+        let mut row: Row = vec![workload.name().into(), cost.name().into(), policy.into(), 1u32.into(), 9u32.into()];
+        row.extend([5_000.0, decision_ns, 2.0 * decision_ns, decision_ns, 1.0].map(Value::from));
+        row
+    }
+
+    #[test]
+    fn decisions_are_compared_with_those_they_are_made_of() {
+        let of_workload = |workload| {
+            [("hrw", 10.0), ("gps-hrw", 30.0), ("h-cahrw", 20.0), ("ps-hrw", 40.0)]
+                .map(|(policy, decision)| timed(workload, Cost::Model, policy, decision))
         };
-        let claim = |policy| format!("{workload}: median decision of {policy} over the mean work of a packet, in %");
-        let mut verdicts: Vec<Verdict> = ["ps-hrw", "gps-hrw"]
-            .map(|policy| Verdict::bounded(claim(policy), Bound::LessThan(self.most), &median(policy)))
-            .into();
-        let medians = |policy| statistic(data, (workload, Cost::Model), policy, |row| row("decision_p50_ns"));
-        let more = medians("ps-hrw").values.into_iter().zip(medians("h-cahrw").values).map(|(ps, tree)| ps - tree);
-        let work = statistic(data, (workload, Cost::Model), "ps-hrw", |row| row("work_mean_ns")).median;
-        let more = Statistic::of(more.map(|more| 100.0 * more / work).collect()).expect("every policy has every draw");
-        verdicts.push(Verdict::bounded(
-            format!("{workload}: median decision of ps-hrw less that of h-cahrw, over the mean work of a packet, in %"),
-            Bound::LessThan(4.0),
-            &more,
-        ));
-        let ratio = medians("ps-hrw").values.into_iter().zip(medians("h-cahrw").values).map(|(ps, tree)| ps / tree);
-        let ratio = Statistic::of(ratio.collect()).expect("every policy has every draw");
-        verdicts.push(told(
-            format!("{workload}: median decision of ps-hrw over that of h-cahrw"),
-            "more than 1",
-            &ratio,
-        ));
-        verdicts.extend(POLICIES.map(|policy| {
-            let column = |column| statistic(data, (workload, Cost::Model), policy, |row| row(column)).median;
-            let measured = format!(
-                "{:.0}, {:.0} and {:.0} ns; {:.4} %",
-                column("decision_p50_ns"),
-                column("decision_mean_ns"),
-                column("decision_p99_ns"),
-                column("overhead_percent")
-            );
-            let claim = format!(
-                "{workload}: decision of {policy}, median, mean and 99 %, and what it takes of the time of a packet"
-            );
-            Verdict::measured(claim, "5 to 260 ns, and at most 9 % (1 % of FFmpeg)", measured)
-        }));
-        verdicts
+        let data = Table::of(COLUMNS, ALL.into_iter().flat_map(of_workload));
+        let [fig11, fig12] = &OVERHEADS;
+        assert_eq!((fig11.figures[0].of)(&data), [2.0; 4]);
+        let policies = [("gps-hrw", 40.0), ("ps-hrw", 60.0)];
+        let films = policies.map(|(policy, decision)| timed(FFMPEG[0], Cost::Measured, policy, decision));
+        let found = (fig12.figures[0].of)(&Table::of(COLUMNS, films));
+        assert!(found.iter().zip([0.8, 1.2]).all(|(found, expected)| (found - expected).abs() < 1e-9), "{found:?}");
     }
 }

@@ -16,7 +16,7 @@ pub(super) const FULL: u32 = 64;
 /// Part of the time that cores would be busy if no connection ever moved.
 pub(super) const LOAD: f64 = 0.8;
 /// How often traffic is drawn.
-pub(super) const DRAWS: (usize, usize) = (3, 5);
+pub(super) const DRAWS: (usize, usize) = (3, 10);
 /// Packets of a quick run, and of one that says nothing of order.
 pub(super) const QUICK_PACKETS: u64 = 100_000;
 pub(super) const QUICK_SATURATED: u64 = 50_000;

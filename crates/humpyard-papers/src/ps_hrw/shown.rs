@@ -1,6 +1,6 @@
 //! What bar plots of policies show.
 
-use crate::harness::bar_of;
+use crate::harness::{Range, bar_of, short};
 use humpyard_plot::statistics::Statistic;
 use humpyard_plot::{Axis, Bar, BarGroup, BarPlot, Svg};
 
@@ -46,4 +46,9 @@ impl Shown {
         };
         (self.name.to_owned(), plot.svg())
     }
+}
+
+/// Writes the median and the range.
+pub(super) fn text(found: &Statistic) -> String {
+    format!("{} ({})", short(found.median), Range::from(found))
 }

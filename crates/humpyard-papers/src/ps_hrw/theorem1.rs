@@ -2,20 +2,17 @@
 
 use humpyard_core::hash::{mix, salt, score, unit_score};
 use humpyard_core::random::Seed;
-use humpyard_policies::steer::theorem1::{multipliers, two_classes};
+use humpyard_policies::steer::theorem1::multipliers;
 
 use super::paper::PAPER;
-use crate::harness::{About, Experiment, Plots, Row, Rows, Scale, Table, TableRow, Verdict, logarithmic, rows, short};
+use crate::harness::{About, Experiment, Figure, Note, Plots, Row, Rows, Scale, Table, TableRow, logarithmic, rows};
 use humpyard_lab::LabError;
 use humpyard_plot::{Axis, Line, LinePlot, Svg};
 
 pub(super) struct Theorem1;
 
-/// Connections by which shares are found.
-const CONNECTIONS: (u64, u64) = (400_000, 4_000_000);
-/// How far a share may be from what it should be, in standard deviations of that many connections: one in 15,000 is
-/// further.
-const DEVIATIONS: f64 = 4.0;
+/// Connections by which shares are found: of the smallest fraction, a thousandth, a quick run has 1,600.
+const CONNECTIONS: (u64, u64) = (1_600_000, 4_000_000);
 
 rows! {
     COLUMNS, fn row(case: &Case, core: usize, [multiplier, target, found]: [f64; 3]) {
@@ -111,8 +108,6 @@ const CHANGES: [(&str, &[f64], &[f64]); 2] = [
 ];
 /// What a queue leaves of the hash of each core of the first vector.
 const QUEUE_FACTORS: [f64; 4] = [1.0, 0.25, 1.0, 1.0];
-/// What the specification found of multipliers over them.
-const OVER_QUEUES: [f64; 4] = [0.1596, 0.0033, 0.3686, 0.4686];
 
 /// Parts of a whole.
 fn fractions(parts: &[f64]) -> Vec<f64> {
@@ -269,13 +264,21 @@ impl Experiment for Theorem1 {
         })
     }
 
-    fn verdicts(&self, data: &Table) -> Vec<Verdict> {
-        let mut verdicts = multiplier_verdicts(data);
-        verdicts.extend(FORMS.map(|form| share_verdict(data, SHARES, form)));
-        verdicts.extend(round_trip_verdicts(data));
-        verdicts.extend(data.rows_of("about", DISRUPTION).map(disruption_verdict));
-        verdicts.extend(queue_verdicts(data));
-        verdicts
+    fn version(&self) -> u32 {
+        2
+    }
+
+    fn figures(&self) -> &'static [Figure] {
+        &FIGURES
+    }
+
+    fn notes(&self, data: &Table) -> Vec<Note> {
+        let moved = |row: TableRow<'_>| {
+            let about = format!("{}: connections that move, {}", row.text("case"), row.text("form"));
+            let least = format!("{:.4} is the least", row.number("target"));
+            Note::new(about, least, format!("{:.4}", row.number("found")))
+        };
+        data.rows_of("about", DISRUPTION).map(moved).collect()
     }
 
     fn plots(&self, data: &Table) -> Plots {
@@ -287,98 +290,16 @@ fn of_form<'a>(data: &'a Table, about: &'a str, form: Form) -> impl Iterator<Ite
     data.rows_of("about", about).of("form", form.name())
 }
 
-/// The multipliers themselves, beside those of the specification.
-fn multiplier_verdicts(data: &Table) -> Vec<Verdict> {
-    let worst = |case: &str, expected: &[f64]| {
-        let rows = of_form(data, SHARES, Form::Carp).of("case", case);
-        let found: Vec<f64> = rows.map(|row| row.number("multiplier")).collect();
-        let error = found.iter().zip(expected).map(|(found, expected)| (found - expected).abs()).fold(0.0, f64::max);
-        let product: f64 = found.iter().product();
-        let holds = found.len() == expected.len() && error <= 1e-9 && (product - 1.0).abs() <= 1e-12;
-        Verdict::of(
-            format!("multipliers for {case}"),
-            "the specification's, to 1e-9, and their product 1, to 1e-12",
-            format!("off by {error:.1e} and {:.1e}", (product - 1.0).abs()),
-            holds,
-        )
-    };
-    let vectors = VECTORS.into_iter().map(|(case, _, expected)| worst(case, expected));
-    let classes = TWO_CLASSES.into_iter().map(|(case, whole, part, low, high)| {
-        let closed = two_classes(8, whole, part);
-        let expected: Vec<f64> = (0..8).map(|core| if core < whole { high } else { low }).collect();
-        assert!((closed.0 - low).abs() < 1e-9 && (closed.1 - high).abs() < 1e-9, "the closed form is the recursion");
-        worst(case, &expected)
-    });
-    vectors.chain(classes).collect()
+/// Returns the share of the core that is furthest from its fraction, over that.
+fn furthest(data: &Table, about: &str) -> Vec<f64> {
+    let ratios = of_form(data, about, Form::Carp).map(|row| row.number("found") / row.number("target"));
+    ratios.max_by(|one, other| (one - 1.0).abs().total_cmp(&(other - 1.0).abs())).into_iter().collect()
 }
 
-/// The furthest that a share is from what it should be, in standard deviations of so many connections.
-fn furthest<'a>(rows: impl Iterator<Item = TableRow<'a>>) -> f64 {
-    let deviations = |row: TableRow<'_>| {
-        let (target, connections) = (row.number("target"), row.number("connections"));
-        (row.number("found") - target).abs() / (target * (1.0 - target) / connections).sqrt()
-    };
-    rows.map(deviations).fold(0.0, f64::max)
-}
-
-/// Whether every core has its share, as far as so many connections can tell.
-fn share_verdict(data: &Table, about: &str, form: Form) -> Verdict {
-    let worst = furthest(of_form(data, about, form));
-    let what = if about == QUEUES { " over queues" } else { "" };
-    Verdict::of(
-        format!(
-            "furthest share{what} from its fraction, {}, in standard deviations of so many connections",
-            form.name()
-        ),
-        format!("at most {}", short(DEVIATIONS)),
-        short(worst),
-        worst <= DEVIATIONS,
-    )
-}
-
-/// The multipliers are rounded themselves, and raised to the power of the number of cores: with very many no more can
-/// be had.
-fn round_trip_verdicts(data: &Table) -> [Verdict; 2] {
-    let worst = |is_many: bool| {
-        let rows = data.rows_of("about", ROUND_TRIP).filter(move |row| (row.number("cores") > 1024.0) == is_many);
-        rows.most("found")
-    };
-    let claim =
-        |cores: &str| format!("fractions given back by equation 7, worst relative error of all shapes, {cores} cores");
-    let (few, many) = (worst(false), worst(true));
-    [
-        Verdict::of(claim("4 to 1,024"), "at most 1e-12", format!("{few:.1e}"), few <= 1e-12),
-        Verdict::measured(claim("16,384"), "6e-13 (the specification's prototype)", format!("{many:.1e}")),
-    ]
-}
-
-/// Logarithms move no more than must be; of multipliers it is told how much more they move.
-fn disruption_verdict(row: TableRow<'_>) -> Verdict {
-    let (least, found) = (row.number("target"), row.number("found"));
-    let deviations = (found - least) / (least * (1.0 - least) / row.number("connections")).sqrt();
-    let claim = format!("{}: connections that move, {}", row.text("case"), row.text("form"));
-    let measured = format!("{found:.4}");
-    if row.text("form") == Form::Log.name() {
-        return Verdict::of(claim, format!("{least:.4}, the least"), measured, deviations.abs() <= DEVIATIONS);
-    }
-    Verdict::measured(claim, format!("more than {least:.4}, the least"), measured)
-}
-
-fn queue_verdicts(data: &Table) -> Vec<Verdict> {
-    let found: Vec<f64> = of_form(data, QUEUES, Form::Carp).map(|row| row.number("found")).collect();
-    let shown = |shares: &[f64]| shares.iter().map(|share| format!("{share:.4}")).collect::<Vec<_>>().join(" ");
-    let wanted: Vec<f64> = of_form(data, QUEUES, Form::Carp).map(|row| row.number("target")).collect();
-    let near = found.iter().zip(OVER_QUEUES).all(|(found, expected)| (found - expected).abs() < 4e-3);
-    vec![
-        Verdict::of(
-            "multipliers over queues: the theorem does not hold",
-            format!("{} instead of {}", shown(&OVER_QUEUES), shown(&wanted)),
-            shown(&found),
-            near,
-        ),
-        share_verdict(data, QUEUES, Form::Log),
-    ]
-}
+static FIGURES: [Figure; 2] = [
+    Figure { claim: "ps-hrw-theorem1", of: |data| furthest(data, SHARES) },
+    Figure { claim: "ps-hrw-theorem1-over-queues", of: |data| furthest(data, QUEUES) },
+];
 
 fn shares_plot(data: &Table) -> Svg {
     let line = |about: &'static str, form: Form| {
@@ -410,4 +331,72 @@ fn round_trip_plot(data: &Table) -> Svg {
         lines: cases.map(of_case).into(),
     }
     .svg()
+}
+
+#[cfg(test)]
+mod tests {
+    use humpyard_policies::steer::theorem1::two_classes;
+
+    use super::*;
+    use crate::harness::testing::{assert_expected, quick};
+
+    /// How far a share may be from what it should be, in standard deviations of that many connections: one in 15,000
+    /// is further.
+    const DEVIATIONS: f64 = 4.0;
+    /// What the specification found of multipliers over queues.
+    const OVER_QUEUES: [f64; 4] = [0.1596, 0.0033, 0.3686, 0.4686];
+
+    /// Panics unless these are the multipliers of the fractions, and their product is 1.
+    fn assert_multipliers(fractions: &[f64], expected: &[f64]) {
+        let found = multipliers(fractions);
+        let error = found.iter().zip(expected).map(|(found, expected)| (found - expected).abs()).fold(0.0, f64::max);
+        assert!(found.len() == expected.len() && error <= 1e-9, "{found:?}");
+        assert!((found.iter().product::<f64>() - 1.0).abs() <= 1e-12, "{found:?}");
+    }
+
+    #[test]
+    fn multipliers_are_those_of_the_specification() {
+        for (_, fractions, expected) in VECTORS {
+            assert_multipliers(fractions, expected);
+        }
+        for (_, whole, part, low, high) in TWO_CLASSES {
+            let closed = two_classes(8, whole, part);
+            assert!(
+                (closed.0 - low).abs() < 1e-9 && (closed.1 - high).abs() < 1e-9,
+                "the closed form is the recursion"
+            );
+            let parts: Vec<f64> = (0..8).map(|core| if core < whole { 1.0 } else { part }).collect();
+            let expected: Vec<f64> = (0..8).map(|core| if core < whole { high } else { low }).collect();
+            assert_multipliers(&fractions(&parts), &expected);
+        }
+    }
+
+    /// The furthest that a share is from what it should be, in standard deviations of so many connections.
+    fn deviations<'a>(rows: impl Iterator<Item = TableRow<'a>>) -> f64 {
+        let of_row = |row: TableRow<'_>| {
+            let (target, connections) = (row.number("target"), row.number("connections"));
+            (row.number("found") - target).abs() / (target * (1.0 - target) / connections).sqrt()
+        };
+        rows.map(of_row).fold(0.0, f64::max)
+    }
+
+    #[test]
+    fn every_core_has_its_share() {
+        let data = quick(&Theorem1);
+        assert_expected(&Theorem1, &data);
+        assert_eq!(Theorem1.plots(&data).len(), 2);
+        for form in FORMS {
+            assert!(deviations(of_form(&data, SHARES, form)) <= DEVIATIONS, "{form:?}");
+        }
+        assert!(deviations(of_form(&data, QUEUES, Form::Log)) <= DEVIATIONS, "logarithms stand queues");
+        let over_queues = of_form(&data, QUEUES, Form::Carp).map(|row| row.number("found"));
+        assert!(over_queues.zip(OVER_QUEUES).all(|(found, expected)| (found - expected).abs() < 4e-3));
+        let few = data.rows_of("about", ROUND_TRIP).filter(|row| row.number("cores") <= 1024.0);
+        assert!(few.most("found") <= 1e-12, "equation 7 gives the fractions back");
+        for row in data.rows_of("about", DISRUPTION).of("form", Form::Log.name()) {
+            let (least, found) = (row.number("target"), row.number("found"));
+            let deviations = (found - least) / (least * (1.0 - least) / row.number("connections")).sqrt();
+            assert!(deviations.abs() <= DEVIATIONS, "logarithms move no more than must be: {deviations}");
+        }
+    }
 }

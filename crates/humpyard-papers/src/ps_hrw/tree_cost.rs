@@ -11,7 +11,7 @@ use humpyard_policies::spec::PolicySpec;
 
 use super::paper::PAPER;
 use crate::harness::{
-    About, Effort, Experiment, Plots, Row, Scale, Table, Timing, Verdict, line, logarithmic, measure, rows, short,
+    About, Effort, Experiment, Figure, Note, Plots, Row, Scale, Table, Timing, line, listed, logarithmic, measure, rows,
 };
 use humpyard_lab::LabError;
 use humpyard_plot::LinePlot;
@@ -45,6 +45,8 @@ const SUBJECTS: [Subject; 7] = [
 /// A flat policy, and the tree that does the same.
 const FLAT: Subject = ("ca-ahrw", false);
 const TREE: Subject = ("h-cahrw", false);
+/// The same, with two children everywhere.
+const BINARY_TREE: Subject = ("h-cahrw", true);
 
 /// Connections whose packets are steered, in turn.
 const CONNECTIONS: usize = 1024;
@@ -137,6 +139,20 @@ fn bids(policy: &str, cores: usize, shape: Shape) -> usize {
     }
 }
 
+static FIGURES: [Figure; 2] = [
+    Figure {
+        claim: "ps-hrw-tree-lg-n",
+        of: |data| {
+            let growth = |subject| {
+                let times = times(data, subject);
+                times[times.len() - 1] / times[0]
+            };
+            [FLAT, BINARY_TREE].map(growth).into()
+        },
+    },
+    Figure { claim: "ps-hrw-tree-cheaper", of: |data| vec![times(data, FLAT)[0] / times(data, TREE)[0]] },
+];
+
 impl Experiment for TreeCost {
     fn about(&self) -> About {
         About {
@@ -170,56 +186,26 @@ impl Experiment for TreeCost {
         rows.collect()
     }
 
-    fn verdicts(&self, data: &Table) -> Vec<Verdict> {
-        let (flat, tree) = (times(data, FLAT), times(data, TREE));
-        let last = flat.len() - 1;
-        let grows = |times: &[f64]| short(times[last] / times[0]);
+    fn figures(&self) -> &'static [Figure] {
+        &FIGURES
+    }
+
+    fn notes(&self, data: &Table) -> Vec<Note> {
+        let tree = times(data, TREE);
         let cheaper = |subject| {
             let at = times(data, subject).iter().zip(&tree).position(|(flat, tree)| tree < flat);
             at.map_or("never".to_owned(), |at| format!("from {} cores on", SHAPES[at].0))
         };
-        let mut verdicts = vec![
-            Verdict::of(
-                "1,024 cores: time down the tree over flat",
-                "less than 1",
-                short(tree[last] / flat[last]),
-                tree[last] < flat[last],
-            ),
-            Verdict::measured(
-                "the tree is cheaper than ca-ahrw, and than ahrw, which knows no distances",
-                "from 16 cores on (the specification's prototype)",
-                format!("{}, {}", cheaper(FLAT), cheaper(("ahrw", false))),
-            ),
-            Verdict::measured(
-                "times with 1,024 cores over those with 8, flat and down the tree",
-                "N to lg N (paper): 128 and 3.3",
-                format!("{} and {}", grows(&flat), grows(&tree)),
-            ),
-        ];
-        let at = |subject, cores: usize| {
-            let place = SHAPES.iter().position(|(known, ..)| *known == cores).expect("a number of cores");
-            times(data, subject)[place]
+        let from = Note::new(
+            "the tree is cheaper than ca-ahrw, and than ahrw, which knows no distances",
+            "from 16 cores on (the specification's prototype)",
+            format!("{}, {}", cheaper(FLAT), cheaper(("ahrw", false))),
+        );
+        let of_subject = |subject| {
+            let about = format!("{}: ns with 8, 16, 64, 256 and 1,024 cores", subject_name(subject));
+            Note::new(about, "", listed(times(data, subject)))
         };
-        let goals: [(&str, Subject, usize, f64); 4] = [
-            ("conn, given the hash", ("conn", false), 16, 5.0),
-            ("hrw", ("hrw", false), 16, 20.0),
-            ("h-cahrw, the home known", TREE, 1024, 80.0),
-            ("ps-hrw, no set built", ("ps-hrw", false), 8, 30.0),
-        ];
-        verdicts.extend(goals.map(|(what, subject, cores, most)| {
-            let time = at(subject, cores);
-            let (claim, said) = (format!("{what}, {cores} cores: ns"), format!("at most {}", short(most)));
-            Verdict::of(claim, said, format!("{time:.1}"), time <= most).on_this_machine()
-        }));
-        verdicts.extend(SUBJECTS.map(|subject| {
-            let times: Vec<String> = times(data, subject).iter().map(|time| format!("{time:.1}")).collect();
-            Verdict::measured(
-                format!("{}: ns with 8, 16, 64, 256 and 1,024 cores", subject_name(subject)),
-                "not said",
-                times.join(", "),
-            )
-        }));
-        verdicts
+        core::iter::once(from).chain(SUBJECTS.map(of_subject)).collect()
     }
 
     fn plots(&self, data: &Table) -> Plots {
@@ -253,4 +239,23 @@ fn times(data: &Table, (policy, is_binary): Subject) -> Vec<f64> {
         rows().find(|row| row.number("cores") as usize == cores).map_or(f64::NAN, |row| row.number("best_ns"))
     };
     SHAPES.iter().map(|&(cores, ..)| at(cores)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_is_from_8_cores_to_1024() {
+        let rows = SHAPES.into_iter().flat_map(|(cores, binary, _)| {
+            [(FLAT, cores as f64), (TREE, 4.0), (BINARY_TREE, binary.len() as f64)].map(|(subject, best)| {
+                row(subject, cores, binary, &Timing { best, median: best, batches: 1, slots: 1 })
+            })
+        });
+        let data = Table::of(COLUMNS, rows);
+        let found: Vec<Vec<f64>> = FIGURES.iter().map(|figure| (figure.of)(&data)).collect();
+        assert_eq!(found, [vec![128.0, 10.0 / 3.0], vec![2.0]]);
+        let lines = SUBJECTS.map(|subject| bids(subject.0, 8, &[2; 3]));
+        assert_eq!(lines, [0, 8, 8, 8, 6, 6, 1]);
+    }
 }

@@ -6,7 +6,9 @@ use humpyard_transcode::{Codec, OUTPUTS, Rate, Transcoder};
 
 use super::super::paper::PAPER;
 use super::films::{Work, film, of_film};
-use crate::harness::{About, Experiment, Plots, Range, Row, Scale, Table, Verdict, rows, short, thread_time};
+use crate::harness::{
+    About, Experiment, Figure, Note, Plots, Range, Row, Rows, Scale, Table, rows, short, thread_time,
+};
 use humpyard_lab::LabError;
 use humpyard_plot::{Axis, Bar, BarGroup, BarPlot};
 
@@ -85,7 +87,11 @@ impl Experiment for GopCosts {
         rows.collect()
     }
 
-    fn verdicts(&self, data: &Table) -> Vec<Verdict> {
+    fn figures(&self) -> &'static [Figure] {
+        &FIGURES
+    }
+
+    fn notes(&self, data: &Table) -> Vec<Note> {
         let of = |codec: Codec| {
             let cost = |rate: &str| data.rows_of("codec", codec.name()).find(|row| row.text("rate") == rate);
             let costs = OUTPUTS.map(|rate| cost(rate.name).expect("every codec has every rate"));
@@ -95,12 +101,12 @@ impl Experiment for GopCosts {
             let least = costs[0].number("cost_mean_us");
             let ratios = costs.map(|row| short(row.number("cost_mean_us") / least));
             [
-                Verdict::measured(
+                Note::new(
                     format!("{}: ms of a group of pictures, to each rate", codec.name()),
                     "4 to 50 by the specification's model",
                     measured.join(", "),
                 ),
-                Verdict::measured(
+                Note::new(
                     format!("{}: the same over the least", codec.name()),
                     "1, 1.2, 3.4, 12.6 by the specification's model",
                     ratios.join(", "),
@@ -128,6 +134,17 @@ impl Experiment for GopCosts {
         vec![("costs".to_owned(), plot.svg())]
     }
 }
+
+/// How long a group of pictures lasts, in s: 15 pictures at 29.97 a second.
+const GROUP_S: f64 = 0.5005;
+
+static FIGURES: [Figure; 1] = [Figure {
+    claim: "ps-hrw-table3-bit-rates",
+    of: |data| {
+        let kbit_per_s = |bytes: f64| bytes * 8.0 / GROUP_S / 1e3;
+        OUTPUTS.map(|rate| kbit_per_s(data.rows_of("rate", rate.name).mean("bytes_out_mean"))).into()
+    },
+}];
 
 #[cfg(test)]
 mod tests {
