@@ -1,6 +1,6 @@
 //! Experiments: figures, tables and claims of the papers, done again.
 //!
-//! An experiment is data over one harness: what it is, what it varies, the columns of its rows, what it claims, and
+//! An experiment is data over one harness: what it is, what it varies, the columns of its rows, the claims of the paper that it tests, and
 //! plots shaped like the paper's. It falls into parts that know nothing of each other, each of which is run from its
 //! own streams of chance, so that [`reproduce`] may run them on all cores, and go on where it was ended.
 //!
@@ -22,8 +22,8 @@ use core::sync::atomic::AtomicBool;
 use humpyard_lab::LabError;
 
 pub use harness::{
-    About, ClaimVerdict, Column, Experiment, Figure, Kind, Mark, Missing, Note, Outcome, Plots, ReproduceOptions,
-    Reproduced, Reproduction, Row, Scale, Table, TableRow, Value, Verdict, short,
+    About, ClaimVerdict, Column, Experiment, Figure, Kind, Missing, Note, Outcome, Plots, ReproduceOptions, Reproduced,
+    Reproduction, Row, Scale, Table, TableRow, Value, short,
 };
 
 /// Every experiment, paper by paper.

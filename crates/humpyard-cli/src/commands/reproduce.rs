@@ -4,9 +4,7 @@ use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::thread;
 
-use humpyard::papers::{
-    Mark, Missing, Outcome, ReproduceOptions, Reproduced, Reproduction, Scale, find, reproduce as run,
-};
+use humpyard::papers::{Missing, Outcome, ReproduceOptions, Reproduced, Reproduction, Scale, find, reproduce as run};
 use humpyard::random::Seed;
 
 use crate::arguments::ReproduceArguments;
@@ -65,14 +63,6 @@ fn text(done: &[Reproduced], directory: &str) -> String {
             let expected = claim.expected.map_or("not decided", Outcome::name);
             table.add_row([experiment, &claim.claim, expected, &claim.found_text(), claim.outcome.name()]);
         }
-        for verdict in &run.verdicts {
-            let word = match verdict.outcome {
-                Mark::Pass => "pass",
-                Mark::Fail => "FAIL",
-                Mark::Measured => "measured",
-            };
-            table.add_row([experiment, &verdict.claim, &verdict.expected, &verdict.measured, word]);
-        }
     }
     format!("{table}\n{} Data, plots and verdicts, for a browser: {directory}/index.html\n", said(done))
 }
@@ -92,13 +82,6 @@ fn said(done: &[Reproduced]) -> String {
         claims().filter(|claim| claim.expected.is_none()).map(|claim| claim.claim.as_str()).collect();
     if !undecided.is_empty() {
         said.push(format!("No outcome is expected yet of {}.", undecided.join(", ")));
-    }
-    let verdicts = || done.iter().flat_map(|run| &run.verdicts);
-    match verdicts().filter(|verdict| verdict.pass == Some(false)).count() {
-        0 if verdicts().count() == 0 => {}
-        0 => said.push("Every claim that can fail holds.".to_owned()),
-        1 => said.push("One claim fails.".to_owned()),
-        failed => said.push(format!("{failed} claims fail.")),
     }
     said.join(" ")
 }

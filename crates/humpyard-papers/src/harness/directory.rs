@@ -12,7 +12,6 @@ use super::judged::ClaimVerdict;
 use super::options::Missing;
 use super::page::{Shown, groups, index, page_names, paper};
 use super::summary::summary;
-use super::verdict::{Mark, Verdict};
 use humpyard_lab::LabError;
 
 /// The heading of the pages, by which ours are known.
@@ -51,8 +50,6 @@ pub struct Reproduced {
     /// What was found beside them.
     #[serde(default)]
     pub notes: Vec<Note>,
-    /// The verdicts of a paper whose claims have no figures of merit yet.
-    pub verdicts: Vec<Verdict>,
     /// Its files, in the directory.
     pub files: Vec<String>,
     /// How long all its parts took one after the other, in seconds: different in every run.
@@ -64,17 +61,12 @@ pub struct Reproduced {
 impl Reproduced {
     /// Whether every outcome is the expected one.
     pub fn holds(&self) -> bool {
-        self.count(Mark::Fail) == 0 && self.unexpected() == 0
+        self.unexpected() == 0
     }
 
     /// How many claims have another outcome than the expected one.
     pub(super) fn unexpected(&self) -> usize {
         self.claims.iter().filter(|claim| claim.differs()).count()
-    }
-
-    /// How many verdicts fared so.
-    pub(super) fn count(&self, outcome: Mark) -> usize {
-        self.verdicts.iter().filter(|verdict| verdict.outcome == outcome).count()
     }
 
     /// What makes it again.

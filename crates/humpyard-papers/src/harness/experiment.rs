@@ -4,7 +4,6 @@ use humpyard_core::random::Seed;
 use serde::{Deserialize, Serialize};
 
 use super::table::{Column, Row, Table};
-use super::verdict::Verdict;
 use humpyard_lab::LabError;
 use humpyard_plot::Svg;
 
@@ -142,11 +141,6 @@ pub trait Experiment: Sync {
 
     /// What the data show beside the paper's claims.
     fn notes(&self, _: &Table) -> Vec<Note> {
-        Vec::new()
-    }
-
-    /// What the data say of the claims of a paper whose claims have no figures of merit yet.
-    fn verdicts(&self, _: &Table) -> Vec<Verdict> {
         Vec::new()
     }
 

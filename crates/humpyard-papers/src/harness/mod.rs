@@ -26,12 +26,13 @@ mod table;
 #[cfg(test)]
 pub(crate) mod testing;
 mod timing;
-mod verdict;
 mod watch;
 
 #[cfg(test)]
 pub(crate) use claim::{claim, claims};
 pub use directory::Reproduced;
+#[cfg(test)]
+pub(crate) use expected::expected;
 pub(crate) use experiment::family;
 pub use experiment::{About, Experiment, Figure, Note, Plots, Scale};
 pub use judged::ClaimVerdict;
@@ -54,6 +55,4 @@ pub use table::{Column, Kind, Row, Table, TableRow, Value};
 #[cfg(test)]
 pub(crate) use timing::BRIEF;
 pub(crate) use timing::{Effort, Timing, measure, summary as summary_of_batches, thread_time};
-pub(crate) use verdict::Bound;
-pub use verdict::{Mark, Verdict};
 pub(crate) use watch::{Sees, Watched};

@@ -337,7 +337,6 @@ fn write_experiment(
         version: made.version,
         claims,
         notes: run.notes(&first),
-        verdicts: run.verdicts(&first),
         files: Vec::new(),
         measured_seconds: made.seconds,
     };
@@ -355,7 +354,6 @@ mod tests {
 
     use super::super::experiment::Plots;
     use super::super::testing::options;
-    use super::super::verdict::Verdict;
     use super::*;
 
     /// Rows of squares, which counts how often it is run, and fails at its last part when told to.
@@ -387,10 +385,6 @@ mod tests {
                 return Err(LabError::option("the last part fails"));
             }
             Ok(vec![vec![part.into(), ((part * part) as f64).into()]])
-        }
-        fn verdicts(&self, data: &Table) -> Vec<Verdict> {
-            let sum: f64 = data.rows().map(|row| row.number("square")).sum();
-            vec![Verdict::within("their sum", (30.0, 30.0), sum)]
         }
         fn plots(&self, _: &Table) -> Plots {
             Vec::new()
@@ -464,9 +458,6 @@ mod tests {
                 }
             }
             Ok(vec![vec![part.into()]])
-        }
-        fn verdicts(&self, _: &Table) -> Vec<Verdict> {
-            Vec::new()
         }
         fn plots(&self, _: &Table) -> Plots {
             Vec::new()

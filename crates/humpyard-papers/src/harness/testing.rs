@@ -10,7 +10,6 @@ use super::judged::ClaimVerdict;
 pub(crate) use super::judged::judge;
 use super::options::ReproduceOptions;
 use super::table::Table;
-use super::verdict::{Mark, Verdict};
 
 /// Returns the data of these parts of a quick run.
 pub(crate) fn parts(experiment: &dyn Experiment, parts: impl IntoIterator<Item = usize>) -> Table {
@@ -21,13 +20,6 @@ pub(crate) fn parts(experiment: &dyn Experiment, parts: impl IntoIterator<Item =
 /// Returns the data of a quick run.
 pub(crate) fn quick(experiment: &dyn Experiment) -> Table {
     parts(experiment, 0..experiment.parts(Scale::Quick))
-}
-
-/// Panics if a claim fails.
-pub(crate) fn assert_holds(experiment: &dyn Experiment, data: &Table) {
-    let verdicts = experiment.verdicts(data);
-    let failed: Vec<&Verdict> = verdicts.iter().filter(|verdict| verdict.outcome == Mark::Fail).collect();
-    assert!(!verdicts.is_empty() && failed.is_empty(), "{}: {failed:#?}", experiment.about().id);
 }
 
 /// Panics if an outcome of a quick run differs from the expected one, or nobody has decided what to expect.
