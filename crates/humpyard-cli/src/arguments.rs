@@ -5,6 +5,7 @@ use core::net::SocketAddr;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use humpyard::lab::metrics::USUAL_ADDRESS;
 
+use crate::commands::reproduce::ReproduceArguments;
 use crate::examples::{
     ADMIT_EXAMPLES, CALIBRATE_EXAMPLES, CHECK_EXAMPLES, COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES, COMPOSE_EXAMPLES,
     CUT_EXAMPLES, EXAMPLES, MERGE_EXAMPLES, RECOMMEND_EXAMPLES, REPRODUCE_EXAMPLES, RUN_EXAMPLES, SCALE_EXAMPLES,
@@ -50,7 +51,7 @@ pub(crate) enum Command {
     /// Show the bare sequence of a sharing policy on always-ready clients
     #[command(after_help = SCHEDULE_EXAMPLES)]
     Schedule(ScheduleArguments),
-    /// Do figures, tables and claims of the papers again: data, plots, and a verdict on each claim
+    /// Do figures, tables and claims of the papers again: data, plots, and the outcome of each claim
     #[command(after_help = REPRODUCE_EXAMPLES)]
     Reproduce(ReproduceArguments),
     /// Measure on this machine what services cost, for `--costs`, and how far cores are from each other
@@ -422,30 +423,6 @@ pub(crate) struct DemoArguments {
     /// Worker threads; 0 does everything on one thread [default: one for each processor but that of the dispatcher]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1024))]
     pub(crate) workers: Option<u16>,
-    #[command(flatten)]
-    pub(crate) common: CommonOptions,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ReproduceArguments {
-    /// Experiments by name, by pattern (`gr3-*`), or `all`
-    #[arg(value_name = "NAME", required = true)]
-    pub(crate) names: Vec<String>,
-    /// A fixed part of each, within a minute or so [default]
-    #[arg(long, conflicts_with = "full")]
-    pub(crate) quick: bool,
-    /// All of each, with all seeds, which takes hours; a run that was ended goes on where it was
-    #[arg(long)]
-    pub(crate) full: bool,
-    /// Run nothing: judge the data that are in the directory, and write the pages
-    #[arg(long)]
-    pub(crate) judge: bool,
-    /// The directory for data, plots and pages [default: reproduction-quick, or reproduction with --full]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<String>,
-    /// Threads; they change nothing but the time it takes [default: one for each core]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub(crate) threads: Option<u16>,
     #[command(flatten)]
     pub(crate) common: CommonOptions,
 }

@@ -213,8 +213,9 @@ pub(crate) const REPRODUCE_EXAMPLES: &str = "Examples:
   humpyard reproduce all --full --judge
   humpyard list experiments
 
-Each experiment writes data.csv, data.parquet, plots (SVG) and verdicts.json into a directory of its own below --out, where \
-index.html, a page for each paper and REPRODUCTION.md show all experiments that were ever written there, each with its scale and \
-seed. What was done when a run is ended (Ctrl-C) is not done again by the same command. Files that are not of an earlier run are \
-not written over, nor is a full run by a quick one. A claim of a paper holds, is contradicted, depends on the seed, or cannot be tested here; --full runs it with \
-10 seeds, or 3. Exits with 1 if an outcome is not the expected one, and names the claim. Notes cannot fail the run.";
+Each experiment writes data.csv, data.parquet, plots (SVG) and verdicts.json into a directory of its own below --out. \
+index.html, a page for each paper and REPRODUCTION.md there show all experiments that were ever written to it, each with \
+its scale and seed. What was done when a run is ended (Ctrl-C) is not done again by the same command. Files that are not \
+of an earlier run are not written over, nor is a full run by a quick one. A claim of a paper holds, is contradicted, \
+depends on the seed, or cannot be tested here; --full runs it with 10 seeds, or 3. Exits with 1 if an outcome is not the \
+expected one, and names the claim. Notes cannot fail the run.";

@@ -1,8 +1,8 @@
 //! Experiments: figures, tables and claims of the papers, done again.
 //!
-//! An experiment is data over one harness: what it is, what it varies, the columns of its rows, the claims of the paper that it tests, and
-//! plots shaped like the paper's. It falls into parts that know nothing of each other, each of which is run from its
-//! own streams of chance, so that [`reproduce`] may run them on all cores, and go on where it was ended.
+//! An experiment is data over one harness: what it is, what it varies, the columns of its rows, the claims of the paper
+//! that it tests, and plots shaped like the paper's. It falls into parts that know nothing of each other, each of which
+//! is run from its own streams of chance, so that [`reproduce`] may run them on all cores, and go on where it was ended.
 //!
 //! To add one, write a file or folder in the folder of its paper, and two lines in the `mod.rs` there: the module, and
 //! its experiments in the list.
@@ -22,8 +22,8 @@ use core::sync::atomic::AtomicBool;
 use humpyard_lab::LabError;
 
 pub use harness::{
-    About, ClaimVerdict, Column, Experiment, Figure, Kind, Missing, Note, Outcome, Plots, ReproduceOptions, Reproduced,
-    Reproduction, Row, Scale, Table, TableRow, Value, short,
+    About, ClaimVerdict, Column, Cost, Experiment, Figure, Kind, Missing, Note, Outcome, Plots, ReproduceOptions,
+    Reproduced, Reproduction, Row, Scale, Table, TableRow, Value, short,
 };
 
 /// Every experiment, paper by paper.
@@ -48,6 +48,14 @@ pub fn find(names: &[String]) -> Result<Vec<&'static dyn Experiment>, LabError> 
     harness::find(all(), names)
 }
 
+/// Returns what a full run of these experiments costs, beyond the parts of it that the directory keeps.
+///
+/// # Errors
+/// A directory that cannot be written.
+pub fn cost(options: &ReproduceOptions) -> Result<Cost, LabError> {
+    harness::cost(options)
+}
+
 /// Runs experiments and writes their data, plots, and pages of all experiments that are in the directory. `progress`
 /// hears of parts done, of how many, and of which experiment the last was. Parts that an earlier run of the same
 /// experiments, in the same version and with the same seed and scale, had done when it was ended are not run again.
@@ -56,7 +64,8 @@ pub fn find(names: &[String]) -> Result<Vec<&'static dyn Experiment>, LabError> 
 /// name what is missing. Parts that are running are given up; their threads end when they are done or the process ends.
 ///
 /// # Errors
-/// Whatever keeps an experiment from being run, a directory that cannot be written, and files in it that are not ours.
+/// Whatever keeps an experiment from being run, which keeps no other from it; a directory that cannot be written, and
+/// files in it that are not ours.
 pub fn reproduce(
     options: &ReproduceOptions,
     stop: &AtomicBool,

@@ -4,15 +4,43 @@ use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::thread;
 
-use humpyard::papers::{Missing, Outcome, ReproduceOptions, Reproduced, Reproduction, Scale, find, reproduce as run};
+use clap::Args;
+use humpyard::papers::{
+    Cost, Missing, Outcome, ReproduceOptions, Reproduced, Reproduction, Scale, cost, find, reproduce as run,
+};
 use humpyard::random::Seed;
 
-use crate::arguments::ReproduceArguments;
+use crate::arguments::CommonOptions;
 use crate::failure::Failure;
 use crate::layout::Sheet;
 use crate::output::{self, Output};
 use crate::progress::Progress;
 use crate::stop;
+
+/// What `humpyard reproduce` takes.
+#[derive(Debug, Args)]
+pub(crate) struct ReproduceArguments {
+    /// Experiments by name, by pattern (`gr3-*`), or `all`
+    #[arg(value_name = "NAME", required = true)]
+    pub(crate) names: Vec<String>,
+    /// A fixed part of each, within a minute or so [default]
+    #[arg(long, conflicts_with = "full")]
+    pub(crate) quick: bool,
+    /// All of each, with all seeds, which takes hours; a run that was ended goes on where it was
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// Run nothing: judge the data that are in the directory, and write the pages
+    #[arg(long)]
+    pub(crate) judge: bool,
+    /// The directory for data, plots and pages [default: reproduction-quick, or reproduction with --full]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<String>,
+    /// Threads; they change nothing but the time it takes [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: Option<u16>,
+    #[command(flatten)]
+    pub(crate) common: CommonOptions,
+}
 
 /// `humpyard reproduce`.
 pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<ExitCode, Failure> {
@@ -27,6 +55,9 @@ pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<ExitCode, Fail
         threads: threads.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN),
         judges_only: arguments.judge,
     };
+    if arguments.full && !arguments.judge && !common.quiet {
+        output::say(&beforehand(&cost(&options)?, options.threads));
+    }
     let stop = stop::on_signal()?;
     let progress = Progress::new("reproduce", common.quiet);
     let made = run(&options, &stop, &mut |done, all, experiment| {
@@ -53,6 +84,19 @@ pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<ExitCode, Fail
         )));
     }
     Ok(ExitCode::from(u8::from(!experiments.iter().all(Reproduced::holds))))
+}
+
+/// Says what a full run costs.
+fn beforehand(cost: &Cost, threads: NonZeroUsize) -> String {
+    let hours = cost.seconds / 3600.0;
+    let unknown = match cost.unknown.as_slice() {
+        [] => String::new(),
+        unknown => format!("; not known of {}", unknown.join(", ")),
+    };
+    format!(
+        "humpyard: what is not done yet took {hours:.1} hours of one core on the machine where reproduction/ was \
+            made; it runs on {threads} threads{unknown}"
+    )
 }
 
 fn text(done: &[Reproduced], directory: &str) -> String {

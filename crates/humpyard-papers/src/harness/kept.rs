@@ -83,6 +83,13 @@ impl Kept {
         Ok((table.into_rows(), seconds))
     }
 
+    /// Returns which part of an experiment's parts is not kept, from 0 to 1.
+    pub(super) fn missing(&self, options: &ReproduceOptions, experiment: &dyn Experiment) -> f64 {
+        let all = parts(experiment, options);
+        let missing = (0..all).filter(|&part| !self.path(options, experiment, part).exists()).count();
+        missing as f64 / all.max(1) as f64
+    }
+
     /// Where parts that are running have their files.
     pub(super) fn scratch(&self) -> &Path {
         &self.scratch

@@ -3,6 +3,7 @@
 
 mod claim;
 mod comparison;
+mod cost;
 mod directory;
 mod expected;
 mod experiment;
@@ -30,6 +31,8 @@ mod watch;
 
 #[cfg(test)]
 pub(crate) use claim::{claim, claims};
+pub use cost::Cost;
+pub(crate) use cost::cost;
 pub use directory::Reproduced;
 #[cfg(test)]
 pub(crate) use expected::expected;

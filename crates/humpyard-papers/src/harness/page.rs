@@ -135,7 +135,8 @@ pub(crate) fn index(shown: &[Shown], missing: &[Missing]) -> Markup {
             h2 { (group.title()) }
             ul {
                 @for one in &group.shown {
-                    li { a href=(format!("{}#{}", group.file(), one.about.id)) { (one.about.id) } ": " (one.about.title) }
+                    @let place = format!("{}#{}", group.file(), one.about.id);
+                    li { a href=(place) { (one.about.id) } ": " (one.about.title) }
                 }
             }
         }

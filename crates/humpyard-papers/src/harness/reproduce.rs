@@ -59,7 +59,8 @@ pub(crate) fn find(
 /// name what is missing. Parts that are running are given up; their threads end when they are done or the process ends.
 ///
 /// # Errors
-/// Whatever keeps an experiment from being run, a directory that cannot be written, and files in it that are not ours.
+/// Whatever keeps an experiment from being run, which keeps no other from it; a directory that cannot be written, and
+/// files in it that are not ours.
 pub(crate) fn reproduce(
     known: &[&dyn Experiment],
     options: &ReproduceOptions,
@@ -79,8 +80,16 @@ pub(crate) fn reproduce(
     for is_timed in [false, true] {
         let works = works(&collected, is_timed);
         let threads = if is_timed { NonZeroUsize::MIN } else { options.threads };
-        run_parts(works, threads, &parts, stop, |work, (rows, seconds)| {
+        run_parts(works, threads, &parts, stop, |work, part| {
             let experiment = &mut collected[work.experiment];
+            let (rows, seconds) = match part {
+                Ok(part) => part,
+                // The other experiments are not to blame.
+                Err(error) => {
+                    experiment.failed.get_or_insert(error.to_string());
+                    return Ok(());
+                }
+            };
             experiment.parts[work.part] = Some(rows);
             experiment.seconds += seconds;
             done += 1;
@@ -94,6 +103,10 @@ pub(crate) fn reproduce(
     let missing: Vec<Missing> = collected.iter().filter_map(Collected::missing).collect();
     let unreadable = write_pages(known, options, directory, &missing)?;
     parts.kept.clear(missing.is_empty());
+    let failed: Vec<String> = collected.iter().filter_map(Collected::failure).collect();
+    if !failed.is_empty() {
+        return Err(LabError::option(failed.join("; ")));
+    }
     Ok(Reproduction { experiments: reproduced.into_iter().flatten().collect(), done, all, missing, unreadable })
 }
 
@@ -203,14 +216,14 @@ impl Drop for Closing {
 /// How often the flag that ends a run is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Runs parts on this many threads, and hands over their rows in this one, in any order. Where `stop` is set, or a part
-/// fails, nobody waits for the parts that are running.
+/// Runs parts on this many threads, and hands over what comes of them in this one, in any order. Where `stop` is set, or
+/// `collect` fails, nobody waits for the parts that are running.
 fn run_parts(
     works: Vec<Work>,
     threads: NonZeroUsize,
     parts: &Arc<Parts>,
     stop: &AtomicBool,
-    mut collect: impl FnMut(Work, Part) -> Result<(), LabError>,
+    mut collect: impl FnMut(Work, Result<Part, LabError>) -> Result<(), LabError>,
 ) -> Result<(), LabError> {
     if stop.load(Ordering::Relaxed) {
         return Ok(());
@@ -234,12 +247,12 @@ fn run_parts(
     drop(sender);
     loop {
         match finished.recv_timeout(LOOK_EVERY) {
-            Ok((work, part)) => collect(work, part?)?,
+            Ok((work, part)) => collect(work, part)?,
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
         if stop.load(Ordering::Relaxed) {
-            return finished.try_iter().try_for_each(|(work, part)| collect(work, part?));
+            return finished.try_iter().try_for_each(|(work, part)| collect(work, part));
         }
     }
     // All are done, or have panicked.
@@ -254,15 +267,29 @@ struct Collected {
     parts: Vec<Option<Vec<Row>>>,
     seconds: f64,
     is_written: bool,
+    /// What kept a part of it from being run, first.
+    failed: Option<String>,
 }
 
 impl Collected {
     fn new(run: &'static dyn Experiment, options: &ReproduceOptions) -> Self {
-        Self { run, about: run.about(), parts: vec![None; kept::parts(run, options)], seconds: 0.0, is_written: false }
+        Self {
+            run,
+            about: run.about(),
+            parts: vec![None; kept::parts(run, options)],
+            seconds: 0.0,
+            is_written: false,
+            failed: None,
+        }
     }
 
     fn is_whole(&self) -> bool {
         self.parts.iter().all(Option::is_some)
+    }
+
+    /// Names what kept a part of it from being run.
+    fn failure(&self) -> Option<String> {
+        self.failed.as_ref().map(|error| format!("{}: {error}", self.about.id))
     }
 
     /// What has not been done of it, if it is not written.
@@ -396,9 +423,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let options = options(vec![&SQUARES], directory.path(), 1);
         let go = || reproduce(&[], &options, &AtomicBool::new(false), &mut |_, _, _| ());
-        assert!(go().unwrap_err().to_string().contains("the last part fails"));
+        assert_eq!(go().unwrap_err().to_string(), "squares: the last part fails");
         assert_eq!(SQUARES.runs.load(Ordering::Relaxed), 5);
-        assert!(!directory.path().join("squares").exists() && !directory.path().join("index.html").exists());
+        assert!(!directory.path().join("squares").exists());
+        let page = fs::read_to_string(directory.path().join("index.html")).unwrap();
+        assert!(page.contains("Missing: squares (part 5 of 5)."), "{page}");
         let stopped = reproduce(&[], &options, &AtomicBool::new(true), &mut |_, _, _| ()).unwrap();
         assert_eq!((stopped.done, stopped.all, stopped.experiments.len()), (0, 5, 0));
         assert_eq!(stopped.missing, [Missing { experiment: "squares", parts: vec![0, 1, 2, 3, 4], of: 5 }]);

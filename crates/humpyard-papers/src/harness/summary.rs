@@ -32,7 +32,7 @@ pub(crate) fn summary(shown: &[Shown], missing: &[Missing]) -> String {
     if !findings.is_empty() {
         text.push_str("## The most interesting findings\n\n");
     }
-    for (number, finding) in (1..).zip(&findings) {
+    for (number, finding) in (1_usize..).zip(&findings) {
         item(&mut text, number, finding);
     }
     commands(&mut text, shown);
@@ -52,7 +52,7 @@ fn item(text: &mut String, number: usize, finding: &Finding) {
         finding.outcomes.iter().map(|(claim, outcome)| format!("`{claim}` {outcome}")).collect();
     let words = format!("**{}** {} ({})", finding.title, finding.text, outcomes.join(", "));
     for (line, words) in wrapped(&words, WIDTH - 4).into_iter().enumerate() {
-        let before = if line == 0 { format!("{number}. ") } else { "   ".to_owned() };
+        let before = if line == 0 { format!("{number}. ") } else { " ".repeat(number.to_string().len() + 2) };
         let _ = writeln!(text, "{before}{words}");
     }
     text.push('\n');

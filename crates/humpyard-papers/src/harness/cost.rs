@@ -1,0 +1,48 @@
+//! What a full run costs: `cost.toml`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use super::kept::Kept;
+use super::options::ReproduceOptions;
+use humpyard_lab::LabError;
+
+/// What a run costs, before it is begun.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Cost {
+    /// Time of one core for the parts that are not done yet, in seconds, on the machine of `cost.toml`.
+    pub seconds: f64,
+    /// Experiments of which it is not known.
+    pub unknown: Vec<&'static str>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CostFile {
+    /// Seconds of a full run, by the experiment whose rows they are.
+    seconds: BTreeMap<String, f64>,
+}
+
+/// Returns what a full run costs beyond what is kept of it.
+///
+/// # Errors
+/// A directory that cannot be written.
+pub(crate) fn cost(options: &ReproduceOptions) -> Result<Cost, LabError> {
+    static FILE: LazyLock<CostFile> = LazyLock::new(|| {
+        toml::from_str(include_str!("../../cost.toml")).unwrap_or_else(|error| panic!("cost.toml: {error}"))
+    });
+    let kept = Kept::open(options)?;
+    let (mut cost, mut counted) = (Cost::default(), BTreeSet::new());
+    for &experiment in &options.experiments {
+        match FILE.seconds.get(experiment.rows_of()) {
+            Some(seconds) if counted.insert(experiment.rows_of()) => {
+                cost.seconds += seconds * kept.missing(options, experiment);
+            }
+            Some(_) => {}
+            None => cost.unknown.push(experiment.about().id),
+        }
+    }
+    Ok(cost)
+}
