@@ -205,7 +205,7 @@ fn experiments_that_are_interrupted_go_on_by_the_same_command() {
 #[test]
 fn a_part_that_takes_long_is_given_up() {
     let directory = directory();
-    let child = start(directory.path(), "reproduce gr3-fig11 --full --threads 1 --out there");
+    let child = start(directory.path(), "reproduce gr3-fig11 --full --threads 1 --out there --quiet");
     sleep(Duration::from_millis(500));
     let sent = Instant::now();
     signal(&child, "TERM");
