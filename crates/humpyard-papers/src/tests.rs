@@ -3,14 +3,14 @@
 use core::sync::atomic::AtomicBool;
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use humpyard_core::random::Seed;
 use humpyard_lab::LabError;
 
-use crate::harness::testing::options;
+use crate::harness::testing::{judged_data, options};
 use crate::harness::{Shown, claim as claim_of, claims, expected, groups, paper, summary};
-use crate::{About, Experiment, Figure, Reproduced, Reproduction, Scale, all, find, reproduce};
+use crate::{About, ClaimVerdict, Experiment, Figure, Outcome, Reproduced, Reproduction, Scale, all, find, reproduce};
 
 fn done(names: &str, scale: Scale, seed: u64, directory: &Path) -> Result<Reproduction, LabError> {
     let mut options = options(find(&[names.to_owned()]).unwrap(), directory, 1);
@@ -210,4 +210,46 @@ fn figures_of_merit_are_those_of_the_claims() {
         let is_tested = claim.untestable.is_none() && is_built(&claim.experiment);
         assert_eq!(is_tested, figures.contains(claim.id.as_str()), "{}", claim.id);
     }
+}
+
+/// The directory of published results.
+fn published() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../reproduction")
+}
+
+/// What is published was run in full, follows from the data beside it, and is what is expected.
+#[test]
+fn published_outcomes_follow_from_their_data_and_are_expected() {
+    let mut count = 0;
+    for run in all() {
+        let directory = published().join(run.about().id);
+        let Ok(document) = fs::read_to_string(directory.join("verdicts.json")) else { continue };
+        let document: Reproduced = serde_json::from_str(&document).unwrap();
+        let data = fs::read_to_string(directory.join("data.csv")).unwrap();
+        let outcomes = |claims: &[ClaimVerdict]| -> Vec<(String, Outcome)> {
+            claims.iter().map(|claim| (claim.claim.clone(), claim.outcome)).collect()
+        };
+        let id = run.about().id;
+        let judged = judged_data(run, &data, Scale::Full).unwrap_or_else(|| panic!("{id}: other columns"));
+        assert_eq!(document.scale, Scale::Full, "{id}");
+        assert_eq!(outcomes(&document.claims), outcomes(&judged), "{id}");
+        for claim in judged {
+            assert_eq!(claim.expected, Some(claim.outcome), "{}", claim.claim);
+        }
+        count += 1;
+    }
+    assert!(count > 10, "{count} experiments are published");
+}
+
+#[test]
+fn what_is_published_is_small() {
+    let size = |directory: &Path| -> u64 {
+        let files = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().metadata().unwrap());
+        files.filter(fs::Metadata::is_file).map(|file| file.len()).sum()
+    };
+    let directories = fs::read_dir(published()).unwrap().map(|entry| entry.unwrap().path());
+    let of_experiments: u64 = directories.filter(|path| path.is_dir()).map(|path| size(&path)).sum();
+    assert!(of_experiments + size(&published()) <= 20_000_000, "{of_experiments}");
+    let summary = fs::read_to_string(published().join("REPRODUCTION.md")).unwrap();
+    assert!(summary.lines().count() <= 200);
 }

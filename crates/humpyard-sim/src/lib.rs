@@ -24,7 +24,8 @@ pub use driver::{Driven, Driver, SimulationError};
 pub use host::{Host, HostCosts, RESTED};
 pub use interruptions::{Disturbance, Interrupted, Interruptions};
 pub use schedule::{
-    Draws, DrawsRequest, Extreme, Fraction, Heavy, Schedule, ScheduleRequest, SkewedWeights, Spread, draws, schedule,
+    Draws, DrawsRequest, Extreme, Fraction, Heavy, Schedule, ScheduleRequest, SkewedWeights, Spread, WeightLaw, draws,
+    schedule,
 };
 pub use simulate::{DispatcherTime, Outcome, Simulation, simulate, simulate_with};
 pub use typed::simulate_named;

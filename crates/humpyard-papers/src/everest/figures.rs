@@ -3,8 +3,8 @@
 use humpyard_core::random::Seed;
 
 use super::paper::{
-    AE, AE_WITHOUT_FORCE, COHORT_E, CORES, DRAWS, EAGER, ENVELOPE, EVEREST, LATE, LITERAL, PACKETS, PAPER, STATIC,
-    WITHOUT_EXTRAS,
+    AE, AE_WITHOUT_FORCE, COHORT_E, CORES, DRAWS, DRAWS_WITHOUT_CLAIMS, EAGER, ENVELOPE, EVEREST, LATE, LITERAL,
+    PACKETS, PAPER, STATIC, WITHOUT_EXTRAS,
 };
 use super::places::traffic_of;
 use super::trial::{Came, Point, Traffic};
@@ -44,6 +44,8 @@ pub(super) struct Series {
     figures: &'static [Figure],
     notes: fn(&Table) -> Vec<Note>,
     shown: Shown,
+    /// The experiment that runs the same, if it comes before this one.
+    rows_of: Option<&'static str>,
 }
 
 /// What a quick run has less of.
@@ -73,7 +75,8 @@ const SETTING: &str = "Cores in virtual time serve the six services of table 2, 
     list profiles`), with 44 % of packets TCP, 5.5 % UDP and 0.5 % ICMP for either version of IP; load is the part of \
     the time that sixteen cores would be busy. Guarantees are those of equation 7 on the same packets. `everest` \
     limits how often cores beyond guarantees move, `extra-reclaim=literal` is the paper's text. A quick run has 60,000 \
-    to 300,000 packets and the policies that claims are of, a full one 3,000,000. Late packets are compared where \
+    to 300,000 packets and the policies that claims are of, a full one ten draws of 1,500,000, a twentieth of the paper's \
+    trace. Late packets are compared where \
     both policies have 20 at least; without such a place, fewer count as 20.";
 
 const fn point(tolerance_us: u64, switch_us: u64) -> Point {
@@ -156,6 +159,7 @@ const USUAL: Series = Series {
     figures: &[],
     notes: notes::late,
     shown: LATE_PACKETS,
+    rows_of: None,
 };
 
 pub(super) static SERIES: [Series; 11] = [
@@ -193,6 +197,7 @@ pub(super) static SERIES: [Series; 11] = [
         traffic: MAIN,
         points: BY_TOLERANCE,
         figures: claims::SWITCHES,
+        rows_of: Some("everest-fig3a"),
         notes: |_| Vec::new(),
         shown: Shown { x: "tolerance_us", x_axis: "D, in us", y: "switches", y_axis: "switches" },
         ..USUAL
@@ -243,6 +248,7 @@ pub(super) static SERIES: [Series; 11] = [
         figure: "figure 5",
         title: "mean delay over t_sw/D, for D = 2 ms",
         figures: claims::DELAY,
+        rows_of: Some("everest-fig4b"),
         notes: |_| Vec::new(),
         shown: Shown { y: "delay_mean_us", y_axis: "mean delay, in us", ..LATE_PACKETS },
         ..USUAL
@@ -356,6 +362,11 @@ impl Series {
         &self.traffic[..scale.pick(self.quick.traffic, self.traffic.len())]
     }
 
+    fn draws(&self, scale: Scale) -> usize {
+        let draws = if self.figures.is_empty() { DRAWS_WITHOUT_CLAIMS } else { DRAWS.1 };
+        scale.pick(self.quick.draws, draws)
+    }
+
     fn policies(&self, scale: Scale) -> &'static [&'static str] {
         scale.pick(self.quick.policies.unwrap_or(self.policies), self.policies)
     }
@@ -376,12 +387,17 @@ impl Experiment for Series {
     }
 
     fn parts(&self, scale: Scale) -> usize {
-        self.traffic(scale).len() * scale.pick(self.quick.draws, DRAWS.1)
+        self.traffic(scale).len() * self.draws(scale)
+    }
+
+    fn rows_of(&self) -> &'static str {
+        self.rows_of.unwrap_or(self.id)
     }
 
     fn run(&self, part: usize, scale: Scale, seed: Seed) -> Result<Vec<Row>, LabError> {
-        let traffics = self.traffic(scale);
-        let ((profile, load), draw) = (traffics[part % traffics.len()], part / traffics.len());
+        // Traffic by traffic, so that experiments with fewer of them in a quick run have the same first parts.
+        let draws = self.draws(scale);
+        let ((profile, load), draw) = (self.traffic(scale)[part / draws], part % draws);
         let seed = seed.stream(&format!("everest/{draw}")).bits();
         let mut rows = Vec::new();
         let mut known: Option<(Point, Vec<u32>)> = None;
@@ -406,7 +422,7 @@ impl Experiment for Series {
     }
 
     fn version(&self) -> u32 {
-        2
+        3
     }
 
     fn figures(&self) -> &'static [Figure] {

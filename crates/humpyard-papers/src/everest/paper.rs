@@ -21,5 +21,8 @@ pub(super) const EAGER: [&str; 5] = ["quantum:quantum=10000000", "quantum:quantu
 pub(super) const CORES: usize = 16;
 /// How often traffic is drawn.
 pub(super) const DRAWS: (usize, usize) = (3, 10);
-/// Packets of a full run.
-pub(super) const PACKETS: u64 = 3_000_000;
+/// Draws of a full run of what is no claim of the paper.
+pub(super) const DRAWS_WITHOUT_CLAIMS: usize = 3;
+/// Packets of a draw of a full run: a twentieth of those of the paper's trace UNC-2.5, so that ten draws have half of
+/// them. All of them would take days.
+pub(super) const PACKETS: u64 = 30_000_000 / 20;

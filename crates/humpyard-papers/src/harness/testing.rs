@@ -32,6 +32,15 @@ pub(crate) fn assert_expected(experiment: &dyn Experiment, data: &Table) {
     assert!(!claims.is_empty() && odd.is_empty(), "{}: {odd:#?}", experiment.about().id);
 }
 
+/// Judges data as they were written. `None`: they are not of this experiment.
+pub(crate) fn judged_data(experiment: &dyn Experiment, csv: &str, scale: Scale) -> Option<Vec<ClaimVerdict>> {
+    let by_seed = Table::by_seed_from_csv(experiment.columns(), csv)?;
+    Some(match experiment.seed_column() {
+        Some(column) => judge(experiment, &by_seed[0].split_by(column), scale),
+        None => judge(experiment, &by_seed, scale),
+    })
+}
+
 /// Asks for a quick run of these experiments.
 pub(crate) fn options(experiments: Vec<&'static dyn Experiment>, directory: &Path, threads: usize) -> ReproduceOptions {
     ReproduceOptions {

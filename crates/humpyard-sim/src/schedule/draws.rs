@@ -28,12 +28,40 @@ pub enum Heavy {
     Last,
 }
 
-/// The law of the weights: one heavy client, and the others by chance.
+/// The random numbers in proportion to which clients get weights. The paper says no law.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum WeightLaw {
+    /// Uniform between 0 and 1: that of PROPORTIONAL_SHARE section 5.1.
+    #[default]
+    Uniform,
+    /// Uniform between 0.5 and 1.5.
+    NearMean,
+    /// The square of a uniform number.
+    Squared,
+    /// Exponential, as if what there is was cut at random places.
+    Exponential,
+    /// Uniform integers from 1 to 40, as the weights of the paper's processes that send messages.
+    UpTo40,
+}
+
+impl WeightLaw {
+    /// Draws a number. All but those of `Exponential` are whole by their nature, so they are the same on every machine.
+    fn draw(self, random: &mut Random) -> u64 {
+        match self {
+            Self::Uniform => random.bits() >> 11,
+            Self::NearMean => (1 << 52) + (random.bits() >> 11),
+            Self::Squared => (random.bits() >> 38).pow(2),
+            Self::Exponential => (random.exponential(1.0) * f64::from(1_u32 << 31)) as u64,
+            Self::UpTo40 => 1 + random.below(40),
+        }
+    }
+}
+
+/// Random weights: one heavy client, and the others by chance.
 ///
 /// Of the weights' sum S the heavy client has round(skew × S), at least 1. The rest R goes to the others by numbers u_1, u_2, ..
-/// that are uniform between 0 and 1: together the first j have floor(R (u_1 + .. + u_j) / (u_1 + u_2 + ..)). Who has
-/// nothing by that gets 1 from the next client that has more than 1. (The paper says no law; this is that of PROPORTIONAL_SHARE
-/// section 5.1, with its open point decided.)
+/// of a law: together the first j have floor(R (u_1 + .. + u_j) / (u_1 + u_2 + ..)). Who has nothing by that gets 1 from the next
+/// client that has more than 1.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SkewedWeights {
     clients: usize,
@@ -42,6 +70,7 @@ pub struct SkewedWeights {
     /// Of all others together.
     rest: u32,
     heavy: Heavy,
+    law: WeightLaw,
 }
 
 impl SkewedWeights {
@@ -68,7 +97,13 @@ impl SkewedWeights {
                  each: have fewer clients, a greater total, or less skew"
             )));
         }
-        Ok(Self { clients, heaviest, rest, heavy })
+        Ok(Self { clients, heaviest, rest, heavy, law: WeightLaw::default() })
+    }
+
+    /// Divides what the heavy client leaves by another law.
+    #[must_use]
+    pub fn by(self, law: WeightLaw) -> Self {
+        Self { law, ..self }
     }
 
     /// What the weights add up to.
@@ -91,12 +126,12 @@ impl SkewedWeights {
         weights.into_iter().map(|weight| Weight::new(weight).expect("all have 1 at least")).collect()
     }
 
-    /// The rest, by uniform numbers of 53 bits: without rounding, so it is the same on every machine.
+    /// The rest, by whole numbers: without rounding.
     fn divide_rest(&self, random: &mut Random) -> Vec<u32> {
         let mut sum = 0;
         let sums: Vec<u128> = (1..self.clients)
             .map(|_| {
-                sum += u128::from(random.bits() >> 11);
+                sum += u128::from(self.law.draw(random));
                 sum
             })
             .collect();
@@ -436,6 +471,27 @@ mod tests {
     fn range(request: &DrawsRequest) -> (f64, f64) {
         let found = draws(request, |_| ()).unwrap();
         (found.least.error.value(), found.greatest.error.value())
+    }
+
+    /// The coefficients of variation of the laws are those of the textbook: 1/√3, 1/√12, 2/√5, 1, and √(1599/12)/20.5.
+    #[test]
+    fn laws_differ_in_how_far_weights_lie_apart() {
+        let laws = [
+            (WeightLaw::Uniform, 0.577),
+            (WeightLaw::NearMean, 0.289),
+            (WeightLaw::Squared, 0.894),
+            (WeightLaw::Exponential, 1.0),
+            (WeightLaw::UpTo40, 0.563),
+        ];
+        for (law, expected) in laws {
+            let weights = SkewedWeights::new(4001, 40_000_000, 0.1, Heavy::First).unwrap().by(law);
+            let drawn = weights.draw(&mut Seed(1).stream("laws"));
+            let of: Vec<f64> = drawn[1..].iter().map(|weight| f64::from(weight.get())).collect();
+            let mean = of.iter().sum::<f64>() / of.len() as f64;
+            let variance = of.iter().map(|weight| (weight - mean).powi(2)).sum::<f64>() / of.len() as f64;
+            let found = variance.sqrt() / mean;
+            assert!((found / expected - 1.0).abs() < 0.05, "{law:?}: {found}");
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use humpyard_core::random::Seed;
 use humpyard_core::unit::Weight;
 use humpyard_policies::spec::PolicySpec;
 
-pub use draws::{Draws, DrawsRequest, Extreme, Heavy, SkewedWeights, Spread, draws};
+pub use draws::{Draws, DrawsRequest, Extreme, Heavy, SkewedWeights, Spread, WeightLaw, draws};
 pub use errors::Fraction;
 use errors::{Errors, check_bounds};
 

@@ -1,7 +1,9 @@
-//! Service errors over many draws of the weights: figures 4 to 11, and what the paper says of skew.
+//! Service errors over many draws of the weights: figures 4 to 11, what the paper says of skew, and which law of
+//! the weights fits it.
 
 mod claims;
 mod figures;
+mod laws;
 mod place;
 mod skew;
 
@@ -9,5 +11,5 @@ use crate::harness::{Experiment, family};
 
 /// Every experiment here.
 pub(super) fn experiments() -> Vec<&'static dyn Experiment> {
-    [family(&figures::SURFACES), family(&[skew::Skew])].concat()
+    [family(&figures::SURFACES), family(&[skew::Skew]), family(&[laws::Laws])].concat()
 }
