@@ -11,7 +11,7 @@ const WIDE_MARKDOWN: Limit = Limit { what: "lines of Markdown prose over 100 col
 const LONG_FILES: Limit = Limit { what: "files over 700 lines before their tests", most: 1 };
 const LONG_FUNCTIONS: Limit = Limit { what: "functions over 70 lines", most: 8 };
 const SHARED_NAMES: Limit = Limit { what: "types whose name another type of the crate has", most: 254 };
-const ODD_PHRASES: Limit = Limit { what: "phrases that have to be read twice", most: 612 };
+const ODD_PHRASES: Limit = Limit { what: "phrases that have to be read twice", most: 571 };
 
 /// Phrases that have to be read twice, each with plainer words.
 const PHRASES: [(&str, &str); 14] = [
@@ -102,8 +102,7 @@ fn lines(files: &[(String, String)], is_found: impl Fn(&str) -> bool) -> Vec<Str
 fn lines_fit() {
     WIDE_RUST.hold(&lines(&files("rs"), |line| line.chars().count() > 120));
     let is_prose = |line: &str| !line.starts_with('|') && !line.starts_with("    ") && !line.contains("](");
-    let written: Vec<_> = files("md").into_iter().filter(|(path, _)| path != "REPRODUCTION.md").collect();
-    WIDE_MARKDOWN.hold(&lines(&written, |line| line.chars().count() > 100 && is_prose(line)));
+    WIDE_MARKDOWN.hold(&lines(&files("md"), |line| line.chars().count() > 100 && is_prose(line)));
 }
 
 #[test]

@@ -75,8 +75,8 @@ const SETTING: &str = "Cores in virtual time serve the six services of table 2, 
     list profiles`), with 44 % of packets TCP, 5.5 % UDP and 0.5 % ICMP for either version of IP; load is the part of \
     the time that sixteen cores would be busy. Guarantees are those of equation 7 on the same packets. `everest` \
     limits how often cores beyond guarantees move, `extra-reclaim=literal` is the paper's text. A quick run has 60,000 \
-    to 300,000 packets and the policies that claims are of, a full one ten draws of 1,500,000, a twentieth of the paper's \
-    trace. Late packets are compared where \
+    to 300,000 packets and the policies that claims are of, a full one ten draws of 1,500,000, a twentieth of the \
+    paper's trace. Late packets are compared where \
     both policies have 20 at least; without such a place, fewer count as 20.";
 
 const fn point(tolerance_us: u64, switch_us: u64) -> Point {

@@ -59,9 +59,9 @@ impl WeightLaw {
 
 /// Random weights: one heavy client, and the others by chance.
 ///
-/// Of the weights' sum S the heavy client has round(skew × S), at least 1. The rest R goes to the others by numbers u_1, u_2, ..
-/// of a law: together the first j have floor(R (u_1 + .. + u_j) / (u_1 + u_2 + ..)). Who has nothing by that gets 1 from the next
-/// client that has more than 1.
+/// Of the weights' sum S the heavy client has round(skew × S), at least 1. The rest R goes to the others by numbers
+/// u_1, u_2, .. of a law: together the first j have floor(R (u_1 + .. + u_j) / (u_1 + u_2 + ..)). Who has nothing by
+/// that gets 1 from the next client that has more than 1.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SkewedWeights {
     clients: usize,
@@ -473,7 +473,7 @@ mod tests {
         (found.least.error.value(), found.greatest.error.value())
     }
 
-    /// The coefficients of variation of the laws are those of the textbook: 1/√3, 1/√12, 2/√5, 1, and √(1599/12)/20.5.
+    /// Coefficients of variation are those of the textbook: 1/√3, 1/√12, 2/√5, 1, and √(1599/12)/20.5.
     #[test]
     fn laws_differ_in_how_far_weights_lie_apart() {
         let laws = [

@@ -56,8 +56,8 @@ impl Experiment for Laws {
             figure: "section 5.1, which says nothing of it",
             title: "service errors by the law of the random weights",
             description: "Weights add up to 2^18, and one client has a tenth of them, with GR3 half. The others divide \
-                the rest in proportion to random numbers of five laws, with 32 and with 8192 clients. A quick run has 3 \
-                draws of each, a full one 2500.",
+                the rest in proportion to random numbers of five laws, with 32 and with 8192 clients. A quick run has \
+                3 draws of each, a full one 2500.",
             columns: COLUMNS,
             ..About::of(PAPER)
         }
