@@ -93,7 +93,8 @@ pub(crate) fn groups(shown: &[Shown]) -> Vec<Group<'_>> {
 pub(super) const INTRODUCTION: &str = "Each claim is a number, a ranking or a trend that a paper states, and is \
     counted once. It holds if it meets the paper's bound with 9 of 10 seeds or more, or with all 3: a number within a \
     tenth, a ranking strictly, an order of magnitude at least tenfold. It is contradicted if it does so with 2 of 10 \
-    seeds or fewer, or with none of 3. Bounds are from the papers alone.";
+    seeds or fewer, or with none of 3. Bounds are from the papers, never from what was found. Where a paper's text \
+    lost a number, the claim says where it is from.";
 
 /// Says what the run that wrote the pages has not done. `None`: it was not interrupted.
 pub(super) fn interrupted(missing: &[Missing]) -> Option<String> {
