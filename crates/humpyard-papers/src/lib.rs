@@ -49,10 +49,7 @@ pub fn find(names: &[String]) -> Result<Vec<&'static dyn Experiment>, LabError> 
 }
 
 /// Returns what a full run of these experiments costs, beyond the parts of it that the directory keeps.
-///
-/// # Errors
-/// A directory that cannot be written.
-pub fn cost(options: &ReproduceOptions) -> Result<Cost, LabError> {
+pub fn cost(options: &ReproduceOptions) -> Cost {
     harness::cost(options)
 }
 

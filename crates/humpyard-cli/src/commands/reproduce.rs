@@ -56,7 +56,7 @@ pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<ExitCode, Fail
         judges_only: arguments.judge,
     };
     if arguments.full && !arguments.judge && !common.quiet {
-        output::say(&beforehand(&cost(&options)?, options.threads));
+        output::say(&beforehand(&cost(&options), options.threads));
     }
     let stop = stop::on_signal()?;
     let progress = Progress::new("reproduce", common.quiet);

@@ -22,7 +22,7 @@ const WITHOUT_AE: [&str; 3] = [EAGER[0], EAGER[1], COHORT_E];
 pub(super) const RIVALS: [&str; 6] = [EAGER[0], EAGER[1], COHORT_E, AE, LATE, STATIC];
 /// All but Everest and Everest-AE.
 const OTHERS: [&str; 5] = [STATIC, EAGER[0], EAGER[1], COHORT_E, LATE];
-/// Those that are eager on the traces.
+/// The eager policies that run on the traces.
 const ON_TRACES: [&str; 3] = [EAGER[0], COHORT_E, AE];
 /// Everest with a forecast.
 pub(super) const FORECAST: &str = "everest:proactive=ewma";

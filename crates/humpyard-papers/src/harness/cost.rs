@@ -7,7 +7,6 @@ use serde::Deserialize;
 
 use super::kept::Kept;
 use super::options::ReproduceOptions;
-use humpyard_lab::LabError;
 
 /// What a run costs, before it is begun.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -26,14 +25,11 @@ struct CostFile {
 }
 
 /// Returns what a full run costs beyond what is kept of it.
-///
-/// # Errors
-/// A directory that cannot be written.
-pub(crate) fn cost(options: &ReproduceOptions) -> Result<Cost, LabError> {
+pub(crate) fn cost(options: &ReproduceOptions) -> Cost {
     static FILE: LazyLock<CostFile> = LazyLock::new(|| {
         toml::from_str(include_str!("../../cost.toml")).unwrap_or_else(|error| panic!("cost.toml: {error}"))
     });
-    let kept = Kept::open(options)?;
+    let kept = Kept::of(options);
     let (mut cost, mut counted) = (Cost::default(), BTreeSet::new());
     for &experiment in &options.experiments {
         match FILE.seconds.get(experiment.rows_of()) {
@@ -44,5 +40,5 @@ pub(crate) fn cost(options: &ReproduceOptions) -> Result<Cost, LabError> {
             None => cost.unknown.push(experiment.about().id),
         }
     }
-    Ok(cost)
+    cost
 }

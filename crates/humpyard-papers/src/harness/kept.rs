@@ -13,8 +13,8 @@ use humpyard_core::random::Seed;
 use humpyard_lab::LabError;
 use humpyard_lab::sha256_of;
 
-/// The rows of a part, and how many seconds it took.
-pub(super) type Part = (Vec<Row>, f64);
+/// The rows of a part, and how many seconds it took; or what kept it from being run.
+pub(super) type Part = Result<(Vec<Row>, f64), String>;
 
 /// Returns the parts of an experiment with all its seeds: those of the first seed, then those of the next.
 pub(super) fn parts(experiment: &dyn Experiment, options: &ReproduceOptions) -> usize {
@@ -37,20 +37,24 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// Makes the directory.
-    ///
-    /// # Errors
-    /// If it cannot be made.
-    pub(super) fn open(options: &ReproduceOptions) -> Result<Self, LabError> {
+    /// Finds the directory, which need not be there.
+    pub(super) fn of(options: &ReproduceOptions) -> Self {
         let directory = options.directory.join(".parts").join(format!("{:?}", options.scale));
-        fs::create_dir_all(&directory).map_err(|error| unwritable(&directory, &error))?;
         let scratch = directory.join("running");
         let mut kept = Self { directory, done: Vec::new(), scratch };
         for experiment in &options.experiments {
             let parts = 0..parts(*experiment, options);
             kept.done.extend(parts.map(|part| kept.path(options, *experiment, part)).collect::<Vec<_>>());
         }
-        Ok(kept)
+        kept
+    }
+
+    /// Makes the directory.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub(super) fn make(&self) -> Result<(), LabError> {
+        fs::create_dir_all(&self.directory).map_err(|error| unwritable(&self.directory, &error))
     }
 
     /// Where the rows of a part are kept.
@@ -62,7 +66,7 @@ impl Kept {
     /// A part: what is kept of it, or else what it yields now.
     ///
     /// # Errors
-    /// Whatever keeps it from being run or kept.
+    /// What keeps its rows from being written.
     pub(super) fn part(
         &self,
         options: &ReproduceOptions,
@@ -71,16 +75,19 @@ impl Kept {
     ) -> Result<Part, LabError> {
         let path = self.path(options, experiment, part);
         if let Some(kept) = read(&path, experiment) {
-            return Ok(kept);
+            return Ok(Ok(kept));
         }
         let begin = Instant::now();
         let (seed, part) = of_seed(options, experiment, part);
-        let rows = experiment.run(part, options.scale, seed)?;
+        let rows = match experiment.run(part, options.scale, seed) {
+            Ok(rows) => rows,
+            Err(error) => return Ok(Err(error.to_string())),
+        };
         let seconds = begin.elapsed().as_secs_f64();
         let table = Table::of(experiment.columns(), rows);
         let text = format!("{seconds}\n{}", table.csv());
         write(&path, format!("{}\n{text}", sha256_of(text.as_bytes())).as_bytes())?;
-        Ok((table.into_rows(), seconds))
+        Ok(Ok((table.into_rows(), seconds)))
     }
 
     /// Returns which part of an experiment's parts is not kept, from 0 to 1.
@@ -108,7 +115,7 @@ impl Kept {
 }
 
 /// The kept part in this file; none if there is none, or it is not as it was written.
-fn read(path: &Path, experiment: &dyn Experiment) -> Option<Part> {
+fn read(path: &Path, experiment: &dyn Experiment) -> Option<(Vec<Row>, f64)> {
     let text = fs::read_to_string(path).ok()?;
     let (checksum, text) = text.split_once('\n')?;
     if checksum != sha256_of(text.as_bytes()) {

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::claim::claims;
+use super::claim::{Claim, claims};
 use super::directory::{Reproduced, TITLE};
 use super::experiment::{About, Note, Scale};
 use super::findings::{Finding, findings};
@@ -94,7 +94,8 @@ pub(super) const INTRODUCTION: &str = "Each claim is a number, a ranking or a tr
     counted once. It holds if it meets the paper's bound with 9 of 10 seeds or more, or with all 3: a number within a \
     tenth, a ranking strictly, an order of magnitude at least tenfold. It is contradicted if it does so with 2 of 10 \
     seeds or fewer, or with none of 3. Bounds are from the papers, never from what was found. Where a paper's text \
-    lost a number, the claim says where it is from.";
+    lost a number, the claim says where it is from. Figures are medians over the seeds; in parentheses stands their \
+    interval by order statistics, with 10 seeds from the second smallest to the second largest.";
 
 /// Says what the run that wrote the pages has not done. `None`: it was not interrupted.
 pub(super) fn interrupted(missing: &[Missing]) -> Option<String> {
@@ -188,8 +189,32 @@ pub(crate) fn paper(group: &Group<'_>) -> Markup {
             @if let Some((heading, setting)) = &common { h2 { (heading) } p { (setting) } }
             @for one in family { (experiment(one, common.is_some())) }
         }
+        (untested(group))
     };
     framed(&format!("{TITLE}: {}", group.name), &contents)
+}
+
+/// Lists the claims of a paper that no experiment here has tested.
+fn untested(group: &Group<'_>) -> Markup {
+    let verdicts = || group.shown.iter().flat_map(|one| &one.document.claims);
+    let is_shown = |claim: &Claim| verdicts().any(|verdict| verdict.claim == claim.id);
+    let missing: Vec<&Claim> = claims().iter().filter(|claim| claim.paper == group.name && !is_shown(claim)).collect();
+    html! {
+        @if !missing.is_empty() {
+            h2 { "Claims without an outcome here" }
+            ul {
+                @for claim in missing {
+                    li {
+                        (claim.says) " " small { (claim.id) } ": "
+                        @match &claim.untestable {
+                            Some(why) => { "not testable here: " (why) }
+                            None => { code { "humpyard reproduce " (claim.experiment) " --full" } " was not run yet" }
+                        }
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// Returns a heading for experiments of the same setting, and what they have in common. `None`: one stands alone.
@@ -213,7 +238,7 @@ fn experiment(one: &Shown, setting_is_told: bool) -> Markup {
                 details { summary { "Beside the claims" } (table_of_notes(&document.notes)) }
             }
             p {
-                (one.scale()) ", seed " (document.seed) ": " code { (document.command()) } ". Data: "
+                (one.scale()) ", seeds from " (document.seed) ": " code { (document.command()) } ". Data: "
                 @for file in document.files.iter().filter(|file| !is_plot(file)) { a href=(file) { (file) } " " }
                 (format!("({:.1} s, one part after the other", document.measured_seconds))
                 @if !document.version.is_empty() { "; humpyard " (document.version) }

@@ -68,11 +68,15 @@ pub(crate) fn reproduce(
     progress: &mut dyn FnMut(usize, usize, &str),
 ) -> Result<Reproduction, LabError> {
     let ids = options.experiments.iter().map(|experiment| experiment.about().id);
-    let directory = Directory::open(&options.directory, options.scale, ids)?;
+    // What is judged again keeps its scale.
+    let scale = if options.judges_only { Scale::Full } else { options.scale };
+    let directory = Directory::open(&options.directory, scale, ids)?;
     if options.judges_only {
         return judge_again(known, options, directory);
     }
-    let parts = Arc::new(Parts { options: options.clone(), kept: Kept::open(options)? });
+    let kept = Kept::of(options);
+    kept.make()?;
+    let parts = Arc::new(Parts { options: options.clone(), kept });
     let mut collected: Vec<Collected> = options.experiments.iter().map(|&run| Collected::new(run, options)).collect();
     let all = collected.iter().map(|experiment| experiment.parts.len()).sum();
     let mut reproduced: Vec<Option<Reproduced>> = vec![None; collected.len()];
@@ -86,7 +90,7 @@ pub(crate) fn reproduce(
                 Ok(part) => part,
                 // The other experiments are not to blame.
                 Err(error) => {
-                    experiment.failed.get_or_insert(error.to_string());
+                    experiment.failed.get_or_insert(error);
                     return Ok(());
                 }
             };
@@ -216,14 +220,14 @@ impl Drop for Closing {
 /// How often the flag that ends a run is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Runs parts on this many threads, and hands over what comes of them in this one, in any order. Where `stop` is set, or
-/// `collect` fails, nobody waits for the parts that are running.
+/// Runs parts on this many threads. `collect` gets what comes of each, in this thread, in any order. Where `stop` is set or
+/// `collect` fails, this does not wait for the parts that are running.
 fn run_parts(
     works: Vec<Work>,
     threads: NonZeroUsize,
     parts: &Arc<Parts>,
     stop: &AtomicBool,
-    mut collect: impl FnMut(Work, Result<Part, LabError>) -> Result<(), LabError>,
+    mut collect: impl FnMut(Work, Part) -> Result<(), LabError>,
 ) -> Result<(), LabError> {
     if stop.load(Ordering::Relaxed) {
         return Ok(());
@@ -247,12 +251,12 @@ fn run_parts(
     drop(sender);
     loop {
         match finished.recv_timeout(LOOK_EVERY) {
-            Ok((work, part)) => collect(work, part)?,
+            Ok((work, part)) => collect(work, part?)?,
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
         if stop.load(Ordering::Relaxed) {
-            return finished.try_iter().try_for_each(|(work, part)| collect(work, part));
+            return finished.try_iter().try_for_each(|(work, part)| collect(work, part?));
         }
     }
     // All are done, or have panicked.
@@ -311,7 +315,8 @@ impl Collected {
             scale: options.scale,
             seed: options.seed.0,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            seconds: self.seconds,
+            // Few digits are read back as they were written.
+            seconds: (1e3 * self.seconds).round() / 1e3,
         };
         let reproduced = write_experiment(self.run, by_seed, made, directory)?;
         self.is_written = true;

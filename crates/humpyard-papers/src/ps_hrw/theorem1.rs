@@ -371,7 +371,7 @@ mod tests {
         }
     }
 
-    /// The furthest that a share is from what it should be, in standard deviations of so many connections.
+    /// Returns how far shares are from their targets, at most, in standard deviations.
     fn deviations<'a>(rows: impl Iterator<Item = TableRow<'a>>) -> f64 {
         let of_row = |row: TableRow<'_>| {
             let (target, connections) = (row.number("target"), row.number("connections"));
