@@ -89,6 +89,8 @@ pub(crate) struct Claim {
     pub(crate) seeds: usize,
     /// Why it cannot be tested here.
     pub(crate) untestable: Option<String>,
+    /// Whether the paper proves it, so that one seed contradicts it.
+    pub(crate) proven: bool,
     pub(crate) demand: Demand,
 }
 
@@ -176,6 +178,8 @@ struct WrittenClaim {
     _figure_of_merit: String,
     seeds: usize,
     untestable: Option<String>,
+    #[serde(default)]
+    proven: bool,
 }
 
 impl From<WrittenClaim> for Claim {
@@ -209,6 +213,7 @@ impl From<WrittenClaim> for Claim {
             experiment: written.experiment,
             seeds: written.seeds,
             untestable: written.untestable,
+            proven: written.proven,
             demand,
         }
     }

@@ -87,6 +87,7 @@ impl ClaimVerdict {
         let held = found.iter().filter(|found| claim.holds(found)).count();
         let outcome = match claim.untestable {
             Some(_) => Outcome::NotTestable,
+            None if claim.proven && held < found.len() => Outcome::Contradicted,
             None => Outcome::of(held, found.len()),
         };
         let expected = expected(&claim.id, scale).filter(|_| claim.untestable.is_none());
@@ -107,9 +108,9 @@ impl ClaimVerdict {
             median,
             interval,
             outcome,
-            expected: expected.map(|expected| expected.outcome).or_else(|| claim.untestable.as_ref().map(|_| outcome)),
-            why: expected.and_then(|expected| expected.why.clone()).or_else(|| claim.untestable.clone()),
-            run: expected.and_then(|expected| expected.run.clone()),
+            expected: expected.as_ref().map(|expected| expected.outcome).or_else(|| claim.untestable.as_ref().map(|_| outcome)),
+            why: expected.as_ref().and_then(|expected| expected.why.clone()).or_else(|| claim.untestable.clone()),
+            run: expected.and_then(|expected| expected.run),
         }
     }
 }

@@ -276,7 +276,17 @@ const THROUGHPUT: &[Figure] = &[
 
 /// Figure 11.
 const COLD_PACKETS: &[Figure] =
-    &[Figure { claim: "predictive-fig11-fcfs", of: |data| vec![paper(data).mean(FCFS, 1, "cold")] }];
+    &[
+    Figure { claim: "predictive-fig11-fcfs", of: |data| vec![1.0 - paper(data).mean(FCFS, 1, "cold")] },
+    Figure {
+        claim: "predictive-cold-optimum",
+        of: |data| {
+            let cold = |policy, waiting| paper(data).mean(policy, waiting, "cold");
+            let fcfs = cold(FCFS, 1);
+            vec![(fcfs - cold(LAP, 512)) / (fcfs - cold(T_OPT, PACKETS))]
+        },
+    },
+];
 
 /// Figure 12.
 const ORDER: &[Figure] = &[Figure {

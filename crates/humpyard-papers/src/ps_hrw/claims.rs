@@ -40,19 +40,8 @@ fn throughputs(data: &Table, policy: &str, other: &str) -> Vec<f64> {
     each(data, ALL, |found| found.ratio(THROUGHPUT_COLUMN, policy, other))
 }
 
-/// Figures 7 and 8, and table 2.
+/// Figures 7 and 8.
 pub(super) const THROUGHPUT: &[Figure] = &[
-    Figure {
-        claim: "ps-hrw-table2",
-        of: |data| {
-            let of_trace = |workload: Workload| {
-                let found = Found { data, workload, cost: Cost::Model, feed: SATURATED };
-                let [packets, connections] = ["packets", "connections"].map(|column| found.value(PS, column));
-                [connections, packets / connections, packets * found.value(PS, "packet_mean_bytes") / 1e6]
-            };
-            L7.into_iter().flat_map(of_trace).collect()
-        },
-    },
     Figure { claim: "ps-hrw-fig7-gps-hrw-below-hrw", of: |data| throughputs(data, "gps-hrw", "hrw") },
     Figure { claim: "ps-hrw-fig7-gps-hrw-above-ap", of: |data| throughputs(data, "gps-hrw", "ap") },
     Figure { claim: "ps-hrw-fig7-ps-hrw-above-gps-hrw", of: |data| throughputs(data, PS, "gps-hrw") },
@@ -133,6 +122,10 @@ pub(super) const ORDER: &[Figure] = &[
         },
     },
     Figure { claim: "ps-hrw-fig14-rr-most", of: |data| order_and_jitter(data, |of| over_others("rr", of)) },
+    Figure {
+        claim: "ps-hrw-fig14-conn-good",
+        of: |data| order_and_jitter(data, |of| least(["rr", "ap"].map(|policy| of(policy) / of("conn")))),
+    },
     Figure { claim: "ps-hrw-fig14-ap-above-ps-hrw", of: |data| order_and_jitter(data, |of| of("ap") / of(PS)) },
     Figure { claim: "ps-hrw-fig14-ps-hrw-best", of: |data| order_and_jitter(data, |of| others_over(PS, of)) },
 ];
