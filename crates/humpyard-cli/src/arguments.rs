@@ -6,10 +6,11 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use humpyard::lab::metrics::USUAL_ADDRESS;
 
 use crate::commands::reproduce::ReproduceArguments;
+use crate::commands::sweep::SweepArguments;
 use crate::examples::{
     ADMIT_EXAMPLES, CALIBRATE_EXAMPLES, CHECK_EXAMPLES, COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES, COMPOSE_EXAMPLES,
     CUT_EXAMPLES, EXAMPLES, MERGE_EXAMPLES, RECOMMEND_EXAMPLES, REPRODUCE_EXAMPLES, RUN_EXAMPLES, SCALE_EXAMPLES,
-    SCHEDULE_EXAMPLES, SIM_EXAMPLES, TOP_EXAMPLES, TOPOLOGY_EXAMPLES, VALIDATE_EXAMPLES, WHY_EXAMPLES,
+    SCHEDULE_EXAMPLES, SIM_EXAMPLES, SWEEP_EXAMPLES, TOP_EXAMPLES, TOPOLOGY_EXAMPLES, VALIDATE_EXAMPLES, WHY_EXAMPLES,
 };
 use crate::options::{ForCompare, ForRecommend, ForRun, ForSim, ForValidate, ForWhy, OptionsOf};
 use crate::output::OutputOptions;
@@ -42,6 +43,9 @@ pub(crate) enum Command {
     /// Run several policies on identical arrivals and put them side by side
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(CompareArguments),
+    /// Simulate all combinations of options that a file names, into one table
+    #[command(after_help = SWEEP_EXAMPLES)]
+    Sweep(SweepArguments),
     /// Find the policy and its parameters for your traffic and a goal, by simulation, and say what speaks for it
     #[command(after_help = RECOMMEND_EXAMPLES)]
     Recommend(RecommendArguments),

@@ -73,6 +73,38 @@ With --repeat the policies are run in turn, so that what changes in the machine 
 within a repetition. Tables have the median and the range; --json has for each figure the values, the median, the range and a
 confidence interval of the median by order statistics: 95 % from 6 repetitions on, the range at its own level below.";
 
+pub(crate) const PLOT_EXAMPLES: &str = "Examples:
+  humpyard sweep plot loads --x load --y p99 --line policy --log y
+  humpyard sweep plot loads --x load --y throughput_pps --only cores=4 --only policy=drr";
+
+pub(crate) const DIFF_EXAMPLES: &str = "Example:
+  humpyard sweep diff loads loads-of-yesterday
+
+Compares simulations with the same options and seeds. Exits with 1 if a figure differs, or one sweep has more.";
+
+pub(crate) const SWEEP_EXAMPLES: &str = "Examples:
+  humpyard sweep loads.toml --out loads
+  humpyard sweep plot loads --x load --y p99 --line policy --log y
+  humpyard sweep plot loads --x load --y p99 --line policy --only cores=4
+  humpyard sweep diff loads loads-of-yesterday
+
+A file of what varies:
+  [options]                             # the same in all cells; options of `humpyard sim`
+  input = \"gen:poisson:packets=100000\"
+  [axes]                                # a cell for each combination
+  policy = [\"hrw\", \"drr\", \"ca-ahrw\"]
+  load = { from = 0.5, to = 0.9, steps = 5 }
+  [[zip]]                               # values that go together
+  cores = [4, 8]
+  buffer = [1024, 2048]
+  [repeat]
+  until = \"p99 within 2%\"              # or: times = 5
+
+[[sample]] with `points` and ranges is a Latin hypercube. A range may have scale = \"log\". Repetition r has the seed of
+the file plus r in every cell, so that all policies have identical arrivals. Each simulation is kept as soon as it is
+done: the same command goes on where it was ended, however that was. DIR/runs.parquet has a row for each simulation;
+DIR/manifest.json says what it was made of.";
+
 pub(crate) const RECOMMEND_EXAMPLES: &str = "Examples:
   humpyard recommend --input in.pcap --workers 8 --goal 'late<0.1%@2ms'
   humpyard recommend --input in.pcap --workers 8 --load 0.8 --goal 'late<0.1%@20us'

@@ -33,6 +33,8 @@ pub mod report;
 mod result;
 mod run;
 pub mod statistics;
+pub mod sweep;
+pub mod table;
 pub mod timeline;
 pub mod validate;
 pub mod why;

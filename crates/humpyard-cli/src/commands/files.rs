@@ -11,6 +11,7 @@ use humpyard::traffic::source::is_interface;
 
 use crate::arguments::{Command, ConfigOption, TraceCommand};
 use crate::commands::calibrate::page_name;
+use crate::commands::sweep::{SweepArguments, SweepCommand};
 use crate::failure::Failure;
 use crate::options::Given;
 
@@ -135,6 +136,10 @@ impl Files {
                 files.of_run(&compare.options, &compare.file);
                 files.writes("--report", Contents::Page, compare.report.as_ref());
             }
+            Command::Sweep(SweepArguments { command: Some(SweepCommand::Plot(plot)), .. }) => {
+                files.writes("--output", Contents::Plot, Some(&plot.path()));
+            }
+            Command::Sweep(sweep) => files.read.extend(sweep.file.clone().map(|file| ("FILE.toml", file))),
             Command::Recommend(recommend) => {
                 files.of_run(&recommend.options, &recommend.file);
                 files.costs(recommend.options.one("costs").map_or(AUTO, String::as_str));

@@ -17,6 +17,7 @@ pub(crate) mod replay;
 pub(crate) mod reproduce;
 pub(crate) mod run;
 pub(crate) mod schedule;
+pub(crate) mod sweep;
 pub(crate) mod table;
 pub(crate) mod top;
 pub(crate) mod topology;

@@ -31,6 +31,7 @@ mod signals;
 mod simulated;
 mod split;
 mod support;
+mod sweep;
 mod timelines;
 mod topology;
 mod trace;

@@ -6,13 +6,14 @@ use std::process::{Command, Stdio};
 
 use crate::support::{directory, files, good, run};
 
-const COMMANDS: [&str; 18] = [
+const COMMANDS: [&str; 19] = [
     "demo",
     "run",
     "sim",
     "compare",
     "admit",
     "recommend",
+    "sweep",
     "validate",
     "schedule",
     "calibrate",

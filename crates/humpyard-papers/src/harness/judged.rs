@@ -108,7 +108,10 @@ impl ClaimVerdict {
             median,
             interval,
             outcome,
-            expected: expected.as_ref().map(|expected| expected.outcome).or_else(|| claim.untestable.as_ref().map(|_| outcome)),
+            expected: expected
+                .as_ref()
+                .map(|expected| expected.outcome)
+                .or_else(|| claim.untestable.as_ref().map(|_| outcome)),
             why: expected.as_ref().and_then(|expected| expected.why.clone()).or_else(|| claim.untestable.clone()),
             run: expected.and_then(|expected| expected.run),
         }

@@ -23,7 +23,7 @@ mod select;
 mod standing;
 mod statistics;
 mod summary;
-mod table;
+
 #[cfg(test)]
 pub(crate) mod testing;
 mod timing;
@@ -38,6 +38,8 @@ pub use directory::Reproduced;
 pub(crate) use expected::expected;
 pub(crate) use experiment::family;
 pub use experiment::{About, Experiment, Figure, Note, Plots, Scale};
+use humpyard_lab::table;
+pub use humpyard_lab::table::{Column, Kind, Row, Table, TableRow, Value};
 pub use judged::ClaimVerdict;
 pub use options::{Missing, ReproduceOptions, Reproduction};
 pub use outcome::Outcome;
@@ -54,8 +56,7 @@ pub use statistics::short;
 pub(crate) use statistics::{Range, ascending, listed, mean, rank_correlation};
 #[cfg(test)]
 pub(crate) use summary::summary;
-pub use table::{Column, Kind, Row, Table, TableRow, Value};
 #[cfg(test)]
 pub(crate) use timing::BRIEF;
-pub(crate) use timing::{Effort, Timing, measure, summary as summary_of_batches, thread_time};
+pub(crate) use timing::{EFFORT, Effort, Timing, measure, summary as summary_of_batches, thread_time};
 pub(crate) use watch::{Sees, Watched};

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 
-use super::experiment::Scale;
 use humpyard_lab::LabError;
 
 /// How often and how long is measured.
@@ -18,13 +17,9 @@ pub(crate) struct Effort {
     pub(crate) most: Duration,
 }
 
-impl Effort {
-    pub(crate) const fn of(scale: Scale) -> Self {
-        let batches = scale.pick(15, 31);
-        let (least, most) = (scale.pick(1, 5), scale.pick(20, 500));
-        Self { batches, least: Duration::from_millis(least), most: Duration::from_millis(most) }
-    }
-}
+/// What each seed has; a full run has more seeds.
+pub(crate) const EFFORT: Effort =
+    Effort { batches: 15, least: Duration::from_millis(1), most: Duration::from_millis(20) };
 
 /// Enough to see that it works.
 #[cfg(test)]
@@ -86,14 +81,14 @@ pub(crate) fn summary(mut times: Vec<f64>, slots: u64) -> Timing {
 mod tests {
     use super::*;
 
-    const EFFORT: Effort = Effort { batches: 3, least: Duration::from_millis(1), most: Duration::from_millis(20) };
+    const THREE: Effort = Effort { batches: 3, least: Duration::from_millis(1), most: Duration::from_millis(20) };
 
     #[test]
     fn batches_are_whole_rounds_while_there_is_time() {
         for (round_us, slots) in [(3, 33_400), (300, 400), (1000, 100), (15_000, 100), (40_000, 50), (2_000_000, 1)] {
-            assert_eq!(batch(100, Duration::from_micros(round_us), EFFORT), slots, "{round_us} us");
+            assert_eq!(batch(100, Duration::from_micros(round_us), THREE), slots, "{round_us} us");
         }
-        assert!(batch(100, Duration::ZERO, EFFORT) >= 100);
+        assert!(batch(100, Duration::ZERO, THREE) >= 100);
     }
 
     #[test]
@@ -101,7 +96,7 @@ mod tests {
         let timing = summary(vec![3.0, 2.0, 9.0], 10);
         assert_eq!(timing, Timing { best: 2.0, median: 3.0, batches: 3, slots: 10 });
         let mut runs = 0;
-        let timing = measure(10, EFFORT, |slots| {
+        let timing = measure(10, THREE, |slots| {
             runs += 1;
             let until = thread_time().unwrap() + Duration::from_millis(2);
             while thread_time().unwrap() < until {}

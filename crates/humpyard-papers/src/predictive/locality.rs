@@ -275,8 +275,7 @@ const THROUGHPUT: &[Figure] = &[
 ];
 
 /// Figure 11.
-const COLD_PACKETS: &[Figure] =
-    &[
+const COLD_PACKETS: &[Figure] = &[
     Figure { claim: "predictive-fig11-fcfs", of: |data| vec![1.0 - paper(data).mean(FCFS, 1, "cold")] },
     Figure {
         claim: "predictive-cold-optimum",

@@ -11,7 +11,8 @@ use humpyard_policies::spec::PolicySpec;
 
 use super::paper::PAPER;
 use crate::harness::{
-    About, Effort, Experiment, Figure, Note, Plots, Row, Scale, Table, Timing, line, listed, logarithmic, measure, rows,
+    About, EFFORT, Effort, Experiment, Figure, Note, Plots, Row, Scale, Table, Timing, line, listed, logarithmic,
+    measure, rows,
 };
 use humpyard_lab::LabError;
 use humpyard_plot::LinePlot;
@@ -176,11 +177,11 @@ impl Experiment for TreeCost {
         true
     }
 
-    fn run(&self, part: usize, scale: Scale, seed: Seed) -> Result<Vec<Row>, LabError> {
+    fn run(&self, part: usize, _: Scale, seed: Seed) -> Result<Vec<Row>, LabError> {
         let (cores, binary, machine) = SHAPES[part];
         let rows = SUBJECTS.into_iter().map(|(policy, is_binary)| {
             let shape = if is_binary { binary } else { machine };
-            let timing = Bench::new(policy, &topology(shape)?, seed)?.timing(Effort::of(scale))?;
+            let timing = Bench::new(policy, &topology(shape)?, seed)?.timing(EFFORT)?;
             Ok(row((policy, is_binary), cores, shape, &timing))
         });
         rows.collect()

@@ -14,8 +14,8 @@ use super::machine::{Clients, Machine, Next};
 use super::messages::{self, Messages};
 use super::subject::{RIVALS, Selecting, Subject, lines, plot, round, subjects, weights};
 use crate::harness::{
-    About, Effort, Experiment, Figure, Note, Plots, Row, Rows, Scale, Table, Timing, listed, measure, rows, short,
-    summary_of_batches, thread_time,
+    About, EFFORT, Effort, Experiment, Figure, Note, Plots, Row, Rows, Scale, Table, Timing, listed, measure, rows,
+    short, summary_of_batches, thread_time,
 };
 use humpyard_lab::LabError;
 
@@ -175,10 +175,10 @@ struct Place {
     groups: usize,
 }
 
-fn places(scale: Scale) -> Vec<Place> {
+fn places() -> Vec<Place> {
     let of_pattern = |pattern| {
         let of_subject = move |subject| GROUPS.map(|groups| Place { pattern, subject, groups });
-        subjects(scale).into_iter().flat_map(of_subject)
+        subjects().into_iter().flat_map(of_subject)
     };
     Pattern::ALL.into_iter().flat_map(of_pattern).collect()
 }
@@ -204,7 +204,7 @@ impl Place {
                 subject.visit(weights, seed, Churning { weights, processors, effort, random })?
             }
             Pattern::Messages => {
-                let (messages, seconds) = (scale.of(MESSAGES), scale.pick(0, 5));
+                let (messages, seconds) = (scale.of(MESSAGES), scale.pick(0, 1));
                 let (batches, time) = (effort.batches, effort.most.max(Duration::from_secs(seconds)));
                 subject.visit(weights, seed, Messaging { groups, messages, processors, batches, time })?
             }
@@ -228,19 +228,18 @@ impl Experiment for ChurnCost {
                 each of 20 readers, whose queues hold 64; a slot is an attempt at one message, and who finds the queue \
                 full, or empty, blocks. Best of as many runs, from start to end, as there was time for. Both are in \
                 virtual time on one thread, with what the tasks themselves do; gr3-fig13-live has the messages on live \
-                threads. gr3mp is on 8 processors that the thread simulates. fcfs, which knows no clients, is left \
-                out.",
+                threads. gr3mp is on 8 processors that the thread simulates.",
             columns: COLUMNS,
             ..About::of(PAPER)
         }
     }
 
-    fn parts(&self, scale: Scale) -> usize {
-        places(scale).len()
+    fn parts(&self, _: Scale) -> usize {
+        places().len()
     }
 
     fn run(&self, part: usize, scale: Scale, seed: Seed) -> Result<Vec<Row>, LabError> {
-        Ok(vec![places(scale)[part].row(scale, Effort::of(scale), seed)?])
+        Ok(vec![places()[part].row(scale, EFFORT, seed)?])
     }
 
     fn figures(&self) -> &'static [Figure] {
@@ -342,10 +341,11 @@ mod tests {
     use crate::harness::BRIEF;
     use std::collections::VecDeque;
 
+    use super::super::subject::all_subjects;
     use super::*;
 
-    fn last_of(pattern: Pattern, groups: usize, scale: Scale) {
-        for subject in subjects(scale) {
+    fn last_of(pattern: Pattern, groups: usize) {
+        for subject in all_subjects() {
             let row = Place { pattern, subject, groups }.row(Scale::Quick, BRIEF, Seed(1)).unwrap();
             let [.., owed, done] = &row[..] else { panic!("{row:?}") };
             assert_eq!(owed, done, "{row:?}");
@@ -354,13 +354,13 @@ mod tests {
 
     #[test]
     fn no_policy_forgets_who_comes_and_goes() {
-        last_of(Pattern::Churn, 2, Scale::Full);
-        last_of(Pattern::Ready, 1, Scale::Full);
+        last_of(Pattern::Churn, 2);
+        last_of(Pattern::Ready, 1);
     }
 
     #[test]
     fn no_policy_leaves_a_message_unread() {
-        last_of(Pattern::Messages, 1, Scale::Full);
+        last_of(Pattern::Messages, 1);
     }
 
     /// Half of the served block, and as many are blocked at all times.

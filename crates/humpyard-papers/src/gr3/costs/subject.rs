@@ -9,12 +9,10 @@ use humpyard_policies::registry::{AnyShare, ShareVisitor};
 use humpyard_policies::spec::PolicySpec;
 
 use super::machine::{AlwaysReady, Machine};
-use crate::harness::{About, Effort, Scale, TableRow, Timing, logarithmic, measure};
+use crate::harness::{About, Effort, TableRow, Timing, logarithmic, measure};
 use humpyard_lab::LabError;
 use humpyard_plot::{Line, LinePlot, Svg};
 
-/// It takes all clients as one.
-pub(super) const WITHOUT_CLIENTS: &str = "fcfs";
 /// It is for several processors.
 pub(super) const FOR_SEVERAL: &str = "gr3mp";
 /// As many, which one thread simulates.
@@ -33,18 +31,27 @@ pub(super) struct Subject {
     pub(super) is_linear: bool,
 }
 
-/// The policies of a scale, those of the claims first.
-pub(super) fn subjects(scale: Scale) -> Vec<Subject> {
-    let entries = AnyShare::entries();
-    let subject = |policy: &'static str| {
-        let entry = entries.iter().find(|entry| entry.info.name == policy);
-        let complexity = entry.map_or("", |entry| entry.info.complexity);
+impl Subject {
+    /// Describes a sharing policy.
+    fn of(policy: &'static str) -> Self {
+        let entries = AnyShare::entries();
+        let complexity =
+            entries.iter().find(|entry| entry.info.name == policy).map_or("", |entry| entry.info.complexity);
         let processors = if policy == FOR_SEVERAL { PROCESSORS } else { 1 };
-        Subject { policy, processors, is_linear: complexity.starts_with("O(n)") }
-    };
-    let is_other = |name: &&str| scale == Scale::Full && *name != WITHOUT_CLIENTS && !RIVALS.contains(name);
-    let others = entries.iter().map(|entry| entry.info.name).filter(is_other);
-    RIVALS.into_iter().chain(others).map(subject).collect()
+        Self { policy, processors, is_linear: complexity.starts_with("O(n)") }
+    }
+}
+
+/// Returns the policies that the claims are of.
+pub(super) fn subjects() -> [Subject; 7] {
+    RIVALS.map(Subject::of)
+}
+
+/// Returns all sharing policies that know clients.
+#[cfg(test)]
+pub(super) fn all_subjects() -> Vec<Subject> {
+    let names = AnyShare::entries().into_iter().map(|entry| entry.info.name);
+    names.filter(|&name| name != "fcfs").map(Subject::of).collect()
 }
 
 /// The weights of so many clients: each from 1 to [`WEIGHT_MAX`], all as likely.

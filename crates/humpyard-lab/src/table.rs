@@ -1,15 +1,18 @@
-//! The data of an experiment: rows under typed columns, as CSV and as Parquet.
+//! Data: rows under typed columns, as CSV and as Parquet.
 
+use core::fmt;
 use std::borrow::Cow;
+use std::fs::File;
 use std::io::Write;
 use std::sync::Arc;
 
-use super::statistics::ascending;
 use parquet::basic::{ConvertedType, Repetition, Type as PhysicalType};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
+use parquet::record::Field;
 use parquet::schema::types::{Type, TypePtr};
 
 /// What a column holds.
@@ -24,10 +27,10 @@ pub enum Kind {
 }
 
 /// A column of a table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Column {
     /// Its name, with the unit.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// What it holds.
     pub kind: Kind,
 }
@@ -35,17 +38,17 @@ pub struct Column {
 impl Column {
     /// A column of words.
     pub const fn text(name: &'static str) -> Self {
-        Self { name, kind: Kind::Text }
+        Self { name: Cow::Borrowed(name), kind: Kind::Text }
     }
 
     /// A column of whole numbers.
     pub const fn integer(name: &'static str) -> Self {
-        Self { name, kind: Kind::Integer }
+        Self { name: Cow::Borrowed(name), kind: Kind::Integer }
     }
 
     /// A column of numbers.
     pub const fn real(name: &'static str) -> Self {
-        Self { name, kind: Kind::Real }
+        Self { name: Cow::Borrowed(name), kind: Kind::Real }
     }
 }
 
@@ -102,6 +105,12 @@ impl From<usize> for Value {
     }
 }
 
+impl fmt::Display for Value {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.written())
+    }
+}
+
 impl Value {
     /// As it is written; numbers read back as what they were.
     fn written(&self) -> String {
@@ -146,7 +155,7 @@ impl Table {
     }
 
     /// Joins the tables of several seeds, with a column of seeds before the others.
-    pub(super) fn of_seeds(tables: impl IntoIterator<Item = (u64, Self)>) -> Self {
+    pub fn of_seeds(tables: impl IntoIterator<Item = (u64, Self)>) -> Self {
         let (mut columns, mut rows) = (vec![Column::integer(SEED)], Vec::new());
         for (seed, table) in tables {
             columns.truncate(1);
@@ -157,8 +166,10 @@ impl Table {
     }
 
     /// Returns a table for each number in a column, rising.
-    pub(super) fn split_by(&self, column: &str) -> Vec<Self> {
-        let numbers = ascending(self.rows().map(|row| row.number(column)));
+    pub fn split_by(&self, column: &str) -> Vec<Self> {
+        let mut numbers: Vec<f64> = self.rows().map(|row| row.number(column)).collect();
+        numbers.sort_by(f64::total_cmp);
+        numbers.dedup();
         let of = |number| {
             let rows = self.rows().filter(|row| row.number(column) == number).map(|row| row.row.clone());
             Self { columns: self.columns.clone(), rows: rows.collect() }
@@ -167,7 +178,7 @@ impl Table {
     }
 
     /// Makes a table of these rows.
-    pub(crate) fn of(columns: &'static [Column], rows: impl IntoIterator<Item = Row>) -> Self {
+    pub fn of(columns: &'static [Column], rows: impl IntoIterator<Item = Row>) -> Self {
         let mut table = Self::new(columns);
         rows.into_iter().for_each(|row| table.push(row));
         table
@@ -183,8 +194,18 @@ impl Table {
         self.rows.push(row);
     }
 
+    /// A table without rows, whose columns are found only when the program runs.
+    pub fn with_columns(columns: Vec<Column>) -> Self {
+        Self { columns: Cow::Owned(columns), rows: Vec::new() }
+    }
+
+    /// The columns.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
     /// The rows alone.
-    pub(super) fn into_rows(self) -> Vec<Row> {
+    pub fn into_rows(self) -> Vec<Row> {
         self.rows
     }
 
@@ -211,7 +232,7 @@ impl Table {
     /// As CSV (RFC 4180), with a line of names.
     pub fn csv(&self) -> String {
         let mut writer = csv::Writer::from_writer(Vec::new());
-        let names = self.columns.iter().map(|column| column.name.to_owned()).collect::<Vec<_>>();
+        let names = self.columns.iter().map(|column| column.name.to_string()).collect::<Vec<_>>();
         let lines = core::iter::once(names).chain(self.rows.iter().map(|row| row.iter().map(Value::written).collect()));
         for line in lines {
             writer.write_record(line).expect("writing in memory does not fail");
@@ -223,7 +244,7 @@ impl Table {
     /// Reads what [`Table::csv`] wrote; none if it is anything else.
     pub fn from_csv(columns: &'static [Column], text: &str) -> Option<Self> {
         let mut reader = csv::Reader::from_reader(text.as_bytes());
-        if !reader.headers().ok()?.iter().eq(columns.iter().map(|column| column.name)) {
+        if !reader.headers().ok()?.iter().eq(columns.iter().map(|column| column.name.as_ref())) {
             return None;
         }
         let mut table = Self::new(columns);
@@ -235,12 +256,12 @@ impl Table {
 
     /// Reads what [`Self::of_seeds`] has written as CSV: a table for each seed, in the order of the text. Without a
     /// column of seeds there is one table. `None`: it is not that.
-    pub(super) fn by_seed_from_csv(columns: &'static [Column], text: &str) -> Option<Vec<Self>> {
+    pub fn by_seed_from_csv(columns: &'static [Column], text: &str) -> Option<Vec<Self>> {
         if let Some(table) = Self::from_csv(columns, text) {
             return Some(vec![table]);
         }
         let mut reader = csv::Reader::from_reader(text.as_bytes());
-        let named = [SEED].into_iter().chain(columns.iter().map(|column| column.name));
+        let named = [SEED].into_iter().chain(columns.iter().map(|column| column.name.as_ref()));
         if !reader.headers().ok()?.iter().eq(named) {
             return None;
         }
@@ -289,6 +310,40 @@ impl Table {
         writer.close()?;
         Ok(())
     }
+
+    /// Reads what [`Self::write_parquet`] wrote.
+    ///
+    /// # Errors
+    /// What the reader says, and columns of other types.
+    pub fn read_parquet(file: File) -> Result<Self, ParquetError> {
+        let reader = SerializedFileReader::new(file)?;
+        let fields = reader.metadata().file_metadata().schema().get_fields();
+        let columns: Option<Vec<Column>> = fields.iter().map(column).collect();
+        let columns = columns.ok_or_else(|| ParquetError::General("it has columns of other types".to_owned()))?;
+        let mut table = Self::with_columns(columns);
+        for row in reader.get_row_iter(None)? {
+            let row = row?;
+            let values = row.get_column_iter().map(|(_, field)| match field {
+                Field::Str(text) => Value::Text(text.clone()),
+                Field::Long(number) => Value::Integer(*number),
+                Field::Double(number) => Value::Real(*number),
+                _ => Value::Real(f64::NAN),
+            });
+            table.push(values.collect());
+        }
+        Ok(table)
+    }
+}
+
+/// The column of a field. `None`: it has none of our types.
+fn column(field: &TypePtr) -> Option<Column> {
+    let kind = match field.get_physical_type() {
+        PhysicalType::BYTE_ARRAY => Kind::Text,
+        PhysicalType::INT64 => Kind::Integer,
+        PhysicalType::DOUBLE => Kind::Real,
+        _ => return None,
+    };
+    Some(Column { name: field.name().to_owned().into(), kind })
 }
 
 fn field(column: &Column) -> Result<TypePtr, ParquetError> {
@@ -297,7 +352,7 @@ fn field(column: &Column) -> Result<TypePtr, ParquetError> {
         Kind::Integer => (PhysicalType::INT64, ConvertedType::NONE),
         Kind::Real => (PhysicalType::DOUBLE, ConvertedType::NONE),
     };
-    let field = Type::primitive_type_builder(column.name, physical).with_converted_type(converted);
+    let field = Type::primitive_type_builder(&column.name, physical).with_converted_type(converted);
     Ok(Arc::new(field.with_repetition(Repetition::REQUIRED).build()?))
 }
 
@@ -322,6 +377,11 @@ impl<'a> TableRow<'a> {
     fn value(&self, column: &str) -> &'a Value {
         let index = self.columns.iter().position(|known| known.name == column);
         &self.row[index.unwrap_or_else(|| panic!("no column `{column}`"))]
+    }
+
+    /// All values, in the order of the columns.
+    pub fn values(&self) -> &'a [Value] {
+        self.row
     }
 
     /// The words in this column.
@@ -350,12 +410,9 @@ impl<'a> TableRow<'a> {
 
 #[cfg(test)]
 mod tests {
-    use parquet::file::reader::{FileReader, SerializedFileReader};
-    use parquet::record::Field;
-
     use super::*;
 
-    const COLUMNS: [Column; 3] = [Column::text("policy"), Column::integer("clients"), Column::real("error")];
+    static COLUMNS: [Column; 3] = [Column::text("policy"), Column::integer("clients"), Column::real("error")];
 
     fn table() -> Table {
         let mut table = Table::new(&COLUMNS);
@@ -408,6 +465,13 @@ mod tests {
         assert_eq!(rows[0], [Field::Str("wf2q+".to_owned()), Field::Long(32), Field::Double(0.1)]);
         assert_eq!(rows[1][2], Field::Double(-1.0 / 3.0));
         assert_eq!(rows.len(), 2);
+    }
+
+    #[test]
+    fn parquet_reads_back_as_written() {
+        let file = tempfile::tempfile().unwrap();
+        table().write_parquet(file.try_clone().unwrap()).unwrap();
+        assert_eq!(Table::read_parquet(file).unwrap(), table());
     }
 
     #[test]

@@ -1,0 +1,247 @@
+//! Simulations that are done, in a file that grows: whatever ends a sweep, they are not lost.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use super::dataset::COLUMNS_OF_RUNS;
+use super::plan::{Identity, Plan};
+use super::runs::Run;
+use super::until::Repeat;
+use crate::LabError;
+
+/// The file, in the directory of the sweep.
+const FILE: &str = "runs.part";
+
+/// Simulations that are done.
+#[derive(Debug)]
+pub(super) struct Kept {
+    path: PathBuf,
+    /// Whether the directory was made for it.
+    is_new: bool,
+    file: File,
+    /// By cell and repetition.
+    runs: BTreeMap<(usize, u32), Vec<f64>>,
+}
+
+impl Kept {
+    /// Opens the file of a sweep, or begins it. A last line that was cut is left out.
+    ///
+    /// # Errors
+    /// A file of another sweep, and one that cannot be read or written.
+    pub(super) fn open(directory: &Path, identity: &Identity) -> Result<Self, LabError> {
+        let path = directory.join(FILE);
+        let failed = |error: io::Error| failure(&path, &error);
+        let is_new = !directory.exists();
+        fs::create_dir_all(directory).map_err(|error| failure(directory, &error))?;
+        let mut file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+        file.try_lock().map_err(|_| {
+            LabError::option(format!("`{}`: another sweep is writing it: wait for its end, or end it", path.display()))
+        })?;
+        let (runs, length) = read(&file, identity).map_err(failed)?.ok_or_else(|| {
+            LabError::option(format!(
+                "`{}` has another sweep, or inputs have changed since: name another directory, or remove it",
+                directory.display()
+            ))
+        })?;
+        file.set_len(length).map_err(failed)?;
+        file.seek(SeekFrom::End(0)).map_err(failed)?;
+        if length == 0 {
+            write_line(&mut file, &identity.sha256).map_err(failed)?;
+        }
+        Ok(Self { path, is_new, file, runs })
+    }
+
+    /// Returns how many simulations are done.
+    pub(super) fn len(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Returns whether this one is.
+    pub(super) fn has(&self, cell: usize, repetition: u32) -> bool {
+        self.runs.contains_key(&(cell, repetition))
+    }
+
+    /// Adds one.
+    ///
+    /// # Errors
+    /// A file that cannot be written.
+    pub(super) fn keep(&mut self, run: Run) -> Result<(), LabError> {
+        write_line(&mut self.file, &line(&run)).map_err(|error| failure(&self.path, &error))?;
+        self.runs.insert((run.cell, run.repetition), run.figures);
+        Ok(())
+    }
+
+    /// Returns the next repetition of a cell that is to be repeated. `None`: its figure is known well enough, or it was
+    /// repeated most often.
+    pub(super) fn next(&self, plan: &Plan, cell: usize) -> Option<(usize, u32)> {
+        let Repeat::Until(_) = plan.repeat() else { return None };
+        let counted = self.counted_of(plan, cell);
+        let done = counted.len() as u32;
+        (!self.is_over(plan, &counted)).then_some((cell, done))
+    }
+
+    /// Returns the simulations that count: those until the figure was known.
+    pub(super) fn counted(&self, plan: &Plan) -> Vec<Run> {
+        let of_cell = |cell: usize| {
+            let counted = self.counted_of(plan, cell).into_iter().zip(0..);
+            counted.map(move |(figures, repetition)| Run { cell, repetition, figures: figures.to_vec() })
+        };
+        (0..plan.cells()).flat_map(of_cell).collect()
+    }
+
+    /// Returns the figures of the repetitions of a cell, up to the one with which it was known well enough.
+    fn counted_of(&self, plan: &Plan, cell: usize) -> Vec<&[f64]> {
+        let mut counted: Vec<&[f64]> = Vec::new();
+        while !self.is_over(plan, &counted) {
+            match self.runs.get(&(cell, counted.len() as u32)) {
+                Some(figures) => counted.push(figures),
+                None => break,
+            }
+        }
+        counted
+    }
+
+    /// Returns whether these repetitions are enough.
+    fn is_over(&self, plan: &Plan, counted: &[&[f64]]) -> bool {
+        let done = counted.len() as u32;
+        match plan.repeat() {
+            Repeat::Times(times) => done >= times,
+            Repeat::Until(until) => {
+                let at = COLUMNS_OF_RUNS.iter().position(|column| *column == until.figure.key);
+                let at = at.expect("each figure has a column");
+                let values = || counted.iter().map(|figures| figures[at]).collect::<Vec<_>>();
+                done >= until.most || done >= until.least && until.is_met(&values())
+            }
+        }
+    }
+
+    /// Removes the file, and the directory that was made for it, if there is nothing in it.
+    pub(super) fn forget_if_empty(self) {
+        if self.runs.is_empty() {
+            let directory = self.path.parent().filter(|_| self.is_new).map(Path::to_owned);
+            self.remove();
+            let _ = directory.map(fs::remove_dir);
+        }
+    }
+
+    /// Removes the file. What cannot be removed does no harm: the dataset is whole.
+    pub(super) fn remove(self) {
+        let _ = fs::remove_file(self.path);
+    }
+}
+
+/// Reads the whole lines of a file, and how long they are. `None`: it is of another sweep.
+fn read(file: &File, identity: &Identity) -> io::Result<Option<(BTreeMap<(usize, u32), Vec<f64>>, u64)>> {
+    let (mut runs, mut length) = (BTreeMap::new(), 0);
+    let mut reader = BufReader::new(file);
+    let mut line = String::new();
+    while reader.read_line(&mut line)? > 0 && line.ends_with('\n') {
+        if length == 0 {
+            if line.trim_end() != identity.sha256 {
+                return Ok(None);
+            }
+        } else {
+            let Some(run) = run_of(line.trim_end()) else { return Ok(None) };
+            runs.insert((run.cell, run.repetition), run.figures);
+        }
+        length += line.len() as u64;
+        line.clear();
+    }
+    Ok(Some((runs, length)))
+}
+
+/// Returns the line of a simulation, whose numbers read back as they were: JSON would round them.
+fn line(run: &Run) -> String {
+    let figures = run.figures.iter().map(f64::to_string);
+    let words = [run.cell.to_string(), run.repetition.to_string()].into_iter().chain(figures);
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Reads such a line. `None`: it is none.
+fn run_of(line: &str) -> Option<Run> {
+    let mut words = line.split(' ');
+    let (cell, repetition) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    let figures: Vec<f64> = words.map(|word| word.parse().ok()).collect::<Option<_>>()?;
+    (figures.len() == COLUMNS_OF_RUNS.len()).then_some(Run { cell, repetition, figures })
+}
+
+/// Writes a line at once, so that it is cut only where the system ends in it.
+fn write_line(file: &mut File, line: &str) -> io::Result<()> {
+    file.write_all(format!("{line}\n").as_bytes())
+}
+
+/// The error of a file that cannot be read or written.
+pub(super) fn failure(path: &Path, error: &io::Error) -> LabError {
+    LabError::option(format!("`{}`: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(text: &str) -> Identity {
+        Identity { sha256: text.to_owned(), inputs: BTreeMap::new() }
+    }
+
+    fn run(cell: usize, repetition: u32) -> Run {
+        let mut figures = vec![0.1 + 0.2; COLUMNS_OF_RUNS.len()];
+        figures[0] = cell as f64;
+        Run { cell, repetition, figures }
+    }
+
+    #[test]
+    fn what_is_kept_outlives_whoever_kept_it_and_a_cut_line_does_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let open = || Kept::open(directory.path(), &identity("a")).unwrap();
+        let mut kept = open();
+        kept.keep(run(3, 0)).unwrap();
+        kept.keep(run(4, 1)).unwrap();
+        drop(kept);
+        let path = directory.path().join(FILE);
+        let whole = fs::read_to_string(&path).unwrap();
+        fs::write(&path, &whole[..whole.len() - 3]).unwrap();
+        let mut again = open();
+        assert_eq!((again.len(), again.has(3, 0), again.has(4, 1)), (1, true, false));
+        again.keep(run(4, 1)).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), whole);
+        drop(again);
+        assert_eq!(open().runs[&(4, 1)], run(4, 1).figures);
+    }
+
+    #[test]
+    fn another_sweep_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        drop(Kept::open(directory.path(), &identity("a")).unwrap());
+        let error = Kept::open(directory.path(), &identity("b")).unwrap_err().to_string();
+        assert!(error.contains("has another sweep"), "{error}");
+        fs::write(directory.path().join(FILE), "something else\n").unwrap();
+        assert!(Kept::open(directory.path(), &identity("a")).is_err());
+    }
+
+    #[test]
+    fn a_cell_is_repeated_until_its_figure_is_known() {
+        let plan = Plan::parse(
+            "a.toml",
+            "[options]\ninput = \"gen:poisson\"\npolicy = \"hrw\"\n[repeat]\nuntil = \"p99 within 10%\"\nmost = 8\n",
+        )
+        .unwrap();
+        let at = COLUMNS_OF_RUNS.iter().position(|column| *column == "delay_p99_ns").unwrap();
+        let found = |values: &[f64]| {
+            let directory = tempfile::tempdir().unwrap();
+            let mut kept = Kept::open(directory.path(), &identity("a")).unwrap();
+            for (repetition, &value) in (0..).zip(values) {
+                let mut run = run(0, repetition);
+                run.figures[at] = value;
+                kept.keep(run).unwrap();
+            }
+            (kept.next(&plan, 0), kept.counted(&plan).len())
+        };
+        assert_eq!(found(&[100.0; 3]), (Some((0, 3)), 3));
+        assert_eq!(found(&[100.0; 8]), (None, 6));
+        assert_eq!(found(&[1.0, 9.0, 1.0, 9.0, 1.0, 9.0, 1.0]), (Some((0, 7)), 7));
+        assert_eq!(found(&[1.0, 9.0, 1.0, 9.0, 1.0, 9.0, 1.0, 9.0]), (None, 8));
+    }
+}

@@ -1,0 +1,122 @@
+//! Simulations of cells, on as many threads as are given.
+
+use core::num::NonZeroUsize;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+use super::dataset::figures_of;
+use super::plan::Plan;
+use crate::LabError;
+use crate::control::Control;
+use crate::run::simulate;
+
+/// One simulation of a cell.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Run {
+    pub(super) cell: usize,
+    /// From 0.
+    pub(super) repetition: u32,
+    /// The figures of the dataset, in the order of its columns; not a number where the run does not tell.
+    pub(super) figures: Vec<f64>,
+}
+
+impl Run {
+    /// Simulates a repetition of a cell. `None`: it was ended from outside.
+    ///
+    /// # Errors
+    /// What keeps it from being simulated, and packets that are not accounted for.
+    pub(super) fn of(plan: &Plan, cell: usize, repetition: u32, stop: &AtomicBool) -> Result<Option<Self>, LabError> {
+        let config = plan.config(cell, repetition)?;
+        let mut progress = |_, _| {};
+        let result = simulate(&config, &mut Control::new(stop, &mut progress))
+            .map_err(|error| LabError::option(format!("{}: {error:#}", plan.cell(cell))))?;
+        if result.interrupted {
+            return Ok(None);
+        }
+        if !result.packets.balance() || result.unaccounted.is_some() {
+            return Err(LabError::option(format!(
+                "{}: packets are unaccounted for: {:?}",
+                plan.cell(cell),
+                result.packets
+            )));
+        }
+        if let Some(damage) = &result.damage {
+            return Err(LabError::option(format!("{}: {}", plan.cell(cell), damage.message)));
+        }
+        Ok(Some(Self { cell, repetition, figures: figures_of(&result) }))
+    }
+}
+
+/// Does the same to each of these on all threads, and hands over what comes of them as it comes; nothing more is begun
+/// once `stop` is set.
+///
+/// # Errors
+/// The first failure, of `work` or of `keep`.
+pub(super) fn each<T: Sync, R: Send>(
+    all: &[T],
+    threads: NonZeroUsize,
+    stop: &AtomicBool,
+    work: impl Fn(&T) -> Result<Option<R>, LabError> + Sync,
+    mut keep: impl FnMut(R) -> Result<(), LabError>,
+) -> Result<(), LabError> {
+    let (next, work) = (AtomicUsize::new(0), &work);
+    let (sender, finished) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..threads.get().min(all.len()) {
+            let (sender, next) = (sender.clone(), &next);
+            scope.spawn(move || {
+                while let Some(one) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if stop.load(Ordering::Relaxed) || sender.send(work(one)).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        let kept = finished.into_iter().try_for_each(|found| found?.map_or(Ok(()), &mut keep));
+        if kept.is_err() {
+            next.store(all.len(), Ordering::Relaxed);
+        }
+        kept
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_threads_together_do_all() {
+        let all: Vec<u32> = (0..100).collect();
+        for threads in [1, 3, 200] {
+            let (stop, mut found) = (AtomicBool::new(false), Vec::new());
+            let threads = NonZeroUsize::new(threads).unwrap();
+            let kept = each(
+                &all,
+                threads,
+                &stop,
+                |one| Ok(Some(one * 2)),
+                |double| {
+                    found.push(double);
+                    Ok(())
+                },
+            );
+            kept.unwrap();
+            found.sort_unstable();
+            assert_eq!(found, all.iter().map(|one| one * 2).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_failure_ends_it() {
+        let all: Vec<u32> = (0..1000).collect();
+        let (stop, mut kept) = (AtomicBool::new(false), 0);
+        let work = |one: &u32| if *one == 10 { Err(LabError::option("broken")) } else { Ok(Some(*one)) };
+        let ended = each(&all, NonZeroUsize::MIN, &stop, work, |_| {
+            kept += 1;
+            Ok(())
+        });
+        assert_eq!((ended.unwrap_err().to_string(), kept), ("broken".to_owned(), 10));
+    }
+}
