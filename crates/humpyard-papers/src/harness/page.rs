@@ -90,12 +90,12 @@ pub(crate) fn groups(shown: &[Shown]) -> Vec<Group<'_>> {
 }
 
 /// What a claim is, and when it holds.
-pub(super) const INTRODUCTION: &str = "Each claim is a number, a ranking or a trend that a paper states, and is \
-    counted once. It holds if it meets the paper's bound with 9 of 10 seeds or more, or with all 3: a number within a \
-    tenth, a ranking strictly, an order of magnitude at least tenfold. It is contradicted if it does so with 2 of 10 \
-    seeds or fewer, or with none of 3. Bounds are from the papers, never from what was found. Where a paper's text \
-    lost a number, the claim says where it is from. Figures are medians over the seeds; in parentheses stands their \
-    interval by order statistics, with 10 seeds from the second smallest to the second largest.";
+pub(super) const INTRODUCTION: &str = "Each claim is a number, a ranking or a trend that a paper states, and is counted once. It holds if it meets the \
+    paper's bound with 9 of 10 seeds or more, or with all 3: a number within a tenth, a ranking strictly, an order \
+    of magnitude at least tenfold. It is contradicted if it does so with 2 of 10 seeds or fewer, or with none of 3. \
+    One seed contradicts what the paper proves. Bounds are from the papers, never from what was found. Where a \
+    paper's text lost a number, the claim says where it is from. Figures are medians over the seeds; in parentheses \
+    stands their interval by order statistics, with 10 seeds from the second smallest to the second largest.";
 
 /// Says what the run that wrote the pages has not done. `None`: it was not interrupted.
 pub(super) fn interrupted(missing: &[Missing]) -> Option<String> {
