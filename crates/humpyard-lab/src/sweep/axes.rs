@@ -27,8 +27,8 @@ impl Axes {
         Self { steps: (0..steps).map(step).collect(), names: axes.into_iter().map(|(name, _)| name).collect() }
     }
 
-    /// A Latin hypercube (McKay, Beckman, Conover 1979): of so many points, each option has one in each of as many
-    /// equal parts of its range, and which parts go together is random.
+    /// A Latin hypercube (McKay, Beckman, Conover 1979): each option has one of its points in each of as many
+    /// equal parts of its range. Which parts go together is random.
     pub(super) fn sample(options: &[(String, Span)], points: usize, seed: Seed) -> Self {
         let column = |(name, span): &(String, Span)| {
             let mut random = seed.stream(&format!("sweep/sample/{name}"));

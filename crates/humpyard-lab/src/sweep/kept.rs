@@ -14,6 +14,9 @@ use crate::LabError;
 /// The file, in the directory of the sweep.
 const FILE: &str = "runs.part";
 
+/// Figures by cell and repetition.
+type Runs = BTreeMap<(usize, u32), Vec<f64>>;
+
 /// Simulations that are done.
 #[derive(Debug)]
 pub(super) struct Kept {
@@ -21,8 +24,7 @@ pub(super) struct Kept {
     /// Whether the directory was made for it.
     is_new: bool,
     file: File,
-    /// By cell and repetition.
-    runs: BTreeMap<(usize, u32), Vec<f64>>,
+    runs: Runs,
 }
 
 impl Kept {
@@ -134,8 +136,8 @@ impl Kept {
 }
 
 /// Reads the whole lines of a file, and how long they are. `None`: it is of another sweep.
-fn read(file: &File, identity: &Identity) -> io::Result<Option<(BTreeMap<(usize, u32), Vec<f64>>, u64)>> {
-    let (mut runs, mut length) = (BTreeMap::new(), 0);
+fn read(file: &File, identity: &Identity) -> io::Result<Option<(Runs, u64)>> {
+    let (mut runs, mut length) = (Runs::new(), 0);
     let mut reader = BufReader::new(file);
     let mut line = String::new();
     while reader.read_line(&mut line)? > 0 && line.ends_with('\n') {

@@ -12,7 +12,7 @@ use crate::statistics::{FIGURES, Figure};
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Repeat {
-    /// So many times.
+    /// This many times.
     Times(u32),
     /// Until a figure is known well enough.
     Until(Until),
