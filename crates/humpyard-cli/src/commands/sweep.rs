@@ -8,12 +8,13 @@ use std::thread;
 use clap::{Args, Subcommand};
 use humpyard::lab::report::ReportFile;
 use humpyard::lab::sweep::{Difference, Plan, PlotRequest, Swept, difference, plot, sweep as run};
+use serde::Serialize;
 
 use crate::examples::{DIFF_EXAMPLES, PLOT_EXAMPLES};
 use crate::failure::Failure;
 use crate::figures::counted;
 use crate::layout::Sheet;
-use crate::output::{self, Output, OutputOptions};
+use crate::output::{Output, OutputOptions};
 use crate::progress::Progress;
 use crate::stop;
 
@@ -73,6 +74,15 @@ pub(crate) struct PlotArguments {
     /// The file of the plot (SVG) [default: DIR/FIGURE.svg]
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<String>,
+    #[command(flatten)]
+    pub(crate) answer: OutputOptions,
+}
+
+/// What `sweep plot` answers.
+#[derive(Debug, Serialize)]
+struct Drawn<'a> {
+    /// The file.
+    plot: &'a str,
 }
 
 impl PlotArguments {
@@ -121,9 +131,8 @@ fn simulate(arguments: &SweepArguments) -> Result<ExitCode, Failure> {
     if swept.interrupted {
         let directory = directory.display();
         return Err(Failure::new(format!(
-            "interrupted: {} of {} are done; the same command continues, in {directory}",
-            swept.runs,
-            counted(swept.cells as u64, "cell")
+            "interrupted: {} done; the same command continues, in {directory}",
+            counted(swept.runs as u64, "simulation")
         )));
     }
     Output::of(&arguments.output).answer(&swept, || text(&swept))?;
@@ -169,7 +178,7 @@ fn draw(arguments: &PlotArguments) -> Result<ExitCode, Failure> {
     let svg = plot(Path::new(&arguments.directory), &request)?;
     let path = arguments.path();
     ReportFile::create(&path)?.write(&svg.file())?;
-    output::tell(&format!("{path}\n"))?;
+    Output::of(&arguments.answer).answer(&Drawn { plot: &path }, || format!("{path}\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 

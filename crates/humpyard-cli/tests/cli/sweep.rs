@@ -121,6 +121,7 @@ fn repetitions_end_when_the_figure_is_known() {
     write(at, "until.toml", &PLAN.replace("times = 4", until));
     let said = document(at, "sweep until.toml");
     assert_eq!((number(&said, "/cells"), number(&said, "/runs")), (6, 36));
+    assert_eq!(number(&document(at, "sweep until.toml"), "/simulated"), 0);
     write(at, "never.toml", &PLAN.replace("times = 4", "until = \"p99 within 0.000001%\"\nmost = 7"));
     assert_eq!(number(&document(at, "sweep never.toml"), "/runs"), 42);
 }
@@ -150,7 +151,7 @@ fn what_cannot_be_is_refused_and_leaves_nothing() {
     write(at, "capture.toml", "[options]\ninput = \"in.pcap\"\n[axes]\npolicy = [\"hrw\", \"drr\"]\n");
     document(at, "sweep capture.toml");
     make_capture(at, "in.pcap", 60);
-    refused(at, "sweep capture.toml", &["`capture/manifest.json` is of another sweep, or inputs have changed"]);
+    refused(at, "sweep capture.toml", &["`capture/manifest.json` is of another sweep, or its files have changed"]);
     write(at, "name.toml", "[options]\ninput = \"in.pcap\"\n[axes]\npolicy = [\"hrw\", \"drrr\"]\n");
     refused(at, "sweep name.toml", &["cell 1 (policy = drrr)", "no policy `drrr`; did you mean `drr`?"]);
     write(at, "input.toml", "[options]\ninput = \"none.pcap\"\npolicy = \"hrw\"\n");

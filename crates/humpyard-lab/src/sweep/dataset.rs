@@ -139,8 +139,8 @@ fn value(values: &[String], kind: Kind) -> Value {
 pub(super) struct Manifest<'a> {
     /// By which a sweep is known.
     sweep: &'a str,
-    /// SHA-256 of the captures.
-    inputs: &'a BTreeMap<String, String>,
+    /// SHA-256 of the files that options name.
+    files: &'a BTreeMap<String, String>,
     cells: usize,
     runs: usize,
     /// Of the first repetition; the next ones have the next seeds.
@@ -183,7 +183,7 @@ impl<'a> Manifest<'a> {
     ) -> Result<Self, LabError> {
         Ok(Self {
             sweep: &identity.sha256,
-            inputs: &identity.inputs,
+            files: &identity.files,
             cells: plan.cells(),
             runs,
             seed: plan.seed(0),
@@ -221,7 +221,7 @@ impl Manifest<'_> {
         match serde_json::from_str::<Done>(&text) {
             Ok(done) if done.sweep == identity.sha256 => Ok(Some(done)),
             _ => Err(LabError::option(format!(
-                "`{}` is of another sweep, or inputs have changed since: name another directory, or remove it",
+                "`{}` is of another sweep, or its files have changed since: name another directory, or remove it",
                 path.display()
             ))),
         }

@@ -44,7 +44,7 @@ impl Kept {
         })?;
         let (runs, length) = read(&file, identity).map_err(failed)?.ok_or_else(|| {
             LabError::option(format!(
-                "`{}` has another sweep, or inputs have changed since: name another directory, or remove it",
+                "`{}` has another sweep, or its files have changed since: name another directory, or remove it",
                 directory.display()
             ))
         })?;
@@ -79,45 +79,22 @@ impl Kept {
     /// Returns the next repetition of a cell that is to be repeated. `None`: its figure is known well enough, or it was
     /// repeated most often.
     pub(super) fn next(&self, plan: &Plan, cell: usize) -> Option<(usize, u32)> {
-        let Repeat::Until(_) = plan.repeat() else { return None };
-        let counted = self.counted_of(plan, cell);
-        let done = counted.len() as u32;
-        (!self.is_over(plan, &counted)).then_some((cell, done))
+        let done = self.of_cell(cell);
+        (!is_over(plan, &done)).then_some((cell, done.len() as u32))
     }
 
-    /// Returns the simulations that count: those until the figure was known.
-    pub(super) fn counted(&self, plan: &Plan) -> Vec<Run> {
+    /// Returns all simulations, cell by cell.
+    pub(super) fn runs(&self, plan: &Plan) -> Vec<Run> {
         let of_cell = |cell: usize| {
-            let counted = self.counted_of(plan, cell).into_iter().zip(0..);
-            counted.map(move |(figures, repetition)| Run { cell, repetition, figures: figures.to_vec() })
+            let done = self.of_cell(cell).into_iter().zip(0..);
+            done.map(move |(figures, repetition)| Run { cell, repetition, figures: figures.to_vec() })
         };
         (0..plan.cells()).flat_map(of_cell).collect()
     }
 
-    /// Returns the figures of the repetitions of a cell, up to the one with which it was known well enough.
-    fn counted_of(&self, plan: &Plan, cell: usize) -> Vec<&[f64]> {
-        let mut counted: Vec<&[f64]> = Vec::new();
-        while !self.is_over(plan, &counted) {
-            match self.runs.get(&(cell, counted.len() as u32)) {
-                Some(figures) => counted.push(figures),
-                None => break,
-            }
-        }
-        counted
-    }
-
-    /// Returns whether these repetitions are enough.
-    fn is_over(&self, plan: &Plan, counted: &[&[f64]]) -> bool {
-        let done = counted.len() as u32;
-        match plan.repeat() {
-            Repeat::Times(times) => done >= times,
-            Repeat::Until(until) => {
-                let at = COLUMNS_OF_RUNS.iter().position(|column| *column == until.figure.key);
-                let at = at.expect("each figure has a column");
-                let values = || counted.iter().map(|figures| figures[at]).collect::<Vec<_>>();
-                done >= until.most || done >= until.least && until.is_met(&values())
-            }
-        }
+    /// Returns the figures of the repetitions of a cell.
+    fn of_cell(&self, cell: usize) -> Vec<&[f64]> {
+        self.runs.range((cell, 0)..(cell + 1, 0)).map(|(_, figures)| figures.as_slice()).collect()
     }
 
     /// Removes the file, and the directory that was made for it, if there is nothing in it.
@@ -130,8 +107,22 @@ impl Kept {
     }
 
     /// Removes the file. What cannot be removed does no harm: the dataset is whole.
-    pub(super) fn remove(self) {
-        let _ = fs::remove_file(self.path);
+    pub(super) fn remove(&self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Returns whether these repetitions of a cell are enough. It is asked after each, so that none is one too many.
+fn is_over(plan: &Plan, done: &[&[f64]]) -> bool {
+    let count = done.len() as u32;
+    match plan.repeat() {
+        Repeat::Times(times) => count >= times,
+        Repeat::Until(until) => {
+            let at = COLUMNS_OF_RUNS.iter().position(|column| *column == until.figure.key);
+            let at = at.expect("each figure has a column");
+            let values: Vec<f64> = done.iter().map(|figures| figures[at]).collect();
+            count >= until.most || count >= until.least && until.is_met(&values)
+        }
     }
 }
 
@@ -185,7 +176,7 @@ mod tests {
     use super::*;
 
     fn identity(text: &str) -> Identity {
-        Identity { sha256: text.to_owned(), inputs: BTreeMap::new() }
+        Identity { sha256: text.to_owned(), files: BTreeMap::new() }
     }
 
     fn run(cell: usize, repetition: u32) -> Run {
@@ -239,10 +230,10 @@ mod tests {
                 run.figures[at] = value;
                 kept.keep(run).unwrap();
             }
-            (kept.next(&plan, 0), kept.counted(&plan).len())
+            (kept.next(&plan, 0), kept.runs(&plan).len())
         };
         assert_eq!(found(&[100.0; 3]), (Some((0, 3)), 3));
-        assert_eq!(found(&[100.0; 8]), (None, 6));
+        assert_eq!(found(&[100.0; 6]), (None, 6));
         assert_eq!(found(&[1.0, 9.0, 1.0, 9.0, 1.0, 9.0, 1.0]), (Some((0, 7)), 7));
         assert_eq!(found(&[1.0, 9.0, 1.0, 9.0, 1.0, 9.0, 1.0, 9.0]), (None, 8));
     }

@@ -84,11 +84,11 @@ pub fn sweep(
         let runs = kept.len();
         return Ok(Swept { interrupted: true, simulated, ..swept(plan, &dataset, &manifest, runs) });
     }
-    let runs = kept.counted(plan);
-    dataset::write(plan, &runs, &dataset)?;
-    Manifest::of(plan, &identity, runs.len(), begin.elapsed(), threads)?.write(&manifest)?;
+    let count = kept.len();
+    dataset::write(plan, &kept.runs(plan), &dataset)?;
+    Manifest::of(plan, &identity, count, begin.elapsed(), threads)?.write(&manifest)?;
     kept.remove();
-    Ok(Swept { simulated, ..swept(plan, &dataset, &manifest, runs.len()) })
+    Ok(Swept { simulated, ..swept(plan, &dataset, &manifest, count) })
 }
 
 fn swept(plan: &Plan, dataset: &Path, manifest: &Path, runs: usize) -> Swept {
@@ -138,11 +138,13 @@ fn more_repetitions(
     stop: &AtomicBool,
     progress: Progress<'_>,
 ) -> Result<(), LabError> {
+    let mut cells: Vec<usize> = (0..plan.cells()).collect();
     loop {
-        let open: Vec<(usize, u32)> = (0..plan.cells()).filter_map(|cell| kept.next(plan, cell)).collect();
+        let open: Vec<(usize, u32)> = cells.iter().filter_map(|&cell| kept.next(plan, cell)).collect();
         if open.is_empty() || stop.load(Ordering::Relaxed) {
             return Ok(());
         }
+        cells = open.iter().map(|(cell, _)| *cell).collect();
         let all = kept.len() + open.len();
         each(
             &open,

@@ -27,8 +27,8 @@ const CORES: &str = "cores";
 const CORES_USUAL: usize = 2;
 /// Options that write files, which cells would write over each other.
 const WRITERS: [&str; 4] = ["journal", "timeline", "timeline-packets", "timeline-for"];
-/// Cells of a plan at most.
-const CELLS_MAX: usize = 10_000_000;
+/// Simulations of a plan at most, where cells are not repeated more often than they must.
+const RUNS_MAX: usize = 10_000_000;
 /// Steps of a range, points of a sample and repetitions at most.
 const STEPS_MAX: u64 = 1_000_000;
 
@@ -171,45 +171,39 @@ impl Plan {
         (0..self.cells()).try_for_each(|cell| self.config(cell, 0).map(drop))
     }
 
-    /// Returns what tells this plan from others, with its captures as they are now.
+    /// Returns what tells this plan from others, with the files that it names as they are now.
     ///
     /// # Errors
-    /// A capture that cannot be read.
+    /// A file that cannot be read.
     pub(super) fn identity(&self) -> Result<Identity, LabError> {
-        let mut inputs = BTreeMap::new();
-        for input in self.inputs() {
-            let path = Path::new(input);
-            if path.exists() {
-                let sum =
-                    sha256(path).map_err(|error| LabError::option(format!("`{input}` cannot be read: {error}")))?;
-                inputs.insert(input.to_owned(), sum);
+        let mut files = BTreeMap::new();
+        for name in self.values().filter(|value| Path::new(value).is_file()) {
+            if !files.contains_key(name) {
+                let sum = sha256(Path::new(name));
+                let sum = sum.map_err(|error| LabError::option(format!("`{name}` cannot be read: {error}")))?;
+                files.insert(name.to_owned(), sum);
             }
         }
-        let plan = format!("{:?} {:?} {:?} {} {inputs:?}", self.options, self.axes, self.repeat, self.seed);
+        let repeat = serde_json::to_string(&self.repeat).map_err(|error| LabError::option(error.to_string()))?;
+        let plan = format!("{:?} {:?} {repeat} {} {files:?}", self.options, self.axes, self.seed);
         let text = format!("{} {plan}", env!("CARGO_PKG_VERSION"));
-        Ok(Identity { sha256: sha256_of(text.as_bytes()), inputs })
+        Ok(Identity { sha256: sha256_of(text.as_bytes()), files })
     }
 
-    /// Returns all inputs that cells have.
-    fn inputs(&self) -> Vec<&str> {
-        let fixed = self.options.get("input").into_iter().flatten();
-        let place = |axes: &Axes| axes.names.iter().position(|name| name == "input");
-        let varied = self.axes.iter().filter_map(|axes| Some((axes, place(axes)?)));
-        let varied = varied.flat_map(|(axes, at)| axes.steps.iter().flat_map(move |step| &step[at]));
-        let mut inputs: Vec<&str> = fixed.chain(varied).map(String::as_str).collect();
-        inputs.sort_unstable();
-        inputs.dedup();
-        inputs
+    /// Returns all values of options.
+    fn values(&self) -> impl Iterator<Item = &str> {
+        let varied = self.axes.iter().flat_map(|axes| axes.steps.iter().flatten());
+        self.options.values().chain(varied).flatten().map(String::as_str)
     }
 }
 
 /// What tells a plan from others.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(super) struct Identity {
-    /// Of the plan, the version of humpyard and the captures.
+    /// Of the plan, the version of humpyard and the files.
     pub(super) sha256: String,
-    /// The captures, by name.
-    pub(super) inputs: BTreeMap<String, String>,
+    /// SHA-256 of the files that options name: captures, costs, topologies.
+    pub(super) files: BTreeMap<String, String>,
 }
 
 /// Checks that an option has beside it what it needs, and nothing that it excludes.
@@ -270,11 +264,14 @@ impl PlanFile<'_> {
             }
             seen.push(name);
         }
-        let cells = plan.axes.iter().try_fold(1usize, |cells, axes| cells.checked_mul(axes.steps.len()));
+        let least = plan.repeat.least() as usize;
+        let cells = plan.axes.iter().try_fold(least, |cells, axes| cells.checked_mul(axes.steps.len()));
         match cells {
             Some(0) => self.slip(0, "there is no cell: an axis has no value"),
-            Some(cells) if cells <= CELLS_MAX => Ok(()),
-            _ => self.slip(0, &format!("there are more than {CELLS_MAX} cells: take fewer values, or a [[sample]]")),
+            Some(runs) if runs <= RUNS_MAX => Ok(()),
+            _ => {
+                self.slip(0, &format!("there are more than {RUNS_MAX} simulations: take fewer values, or a [[sample]]"))
+            }
         }
     }
 
@@ -518,6 +515,17 @@ times = 3
         assert!(plan.check().is_ok());
     }
 
+    /// Else an ended sweep could not go on.
+    #[test]
+    fn a_plan_is_known_by_what_it_says() {
+        let until = FILE.replace("times = 3", "until = \"p99 within 2%\"");
+        let sha256 = |text: &str| plan(text).identity().unwrap().sha256;
+        assert!(!format!("{:?}", serde_json::to_string(&plan(&until).repeat).unwrap()).contains("0x"));
+        assert_eq!(sha256(&until), sha256(&until));
+        assert_ne!(sha256(&until), sha256(&until.replace("2%", "3%")));
+        assert_ne!(sha256(FILE), sha256(&FILE.replace("seed = 7", "seed = 8")));
+    }
+
     #[test]
     fn a_sample_has_its_points() {
         let plan = plan(
@@ -544,7 +552,7 @@ times = 3
             ("[axes]\nload = []", "a.toml:1:1: there is no cell"),
             (
                 "[axes]\nload = { from = 1, to = 2, steps = 1000000 }\nbuffer = { from = 1, to = 9, steps = 1000000 }",
-                "a.toml:1:1: there are more than 10000000 cells",
+                "a.toml:1:1: there are more than 10000000 simulations",
             ),
             ("[[zip]]\nload = [1, 2]\ncores = [1]", "a.toml:1:1: `load` has 2 values and `cores` 1"),
             ("[[sample]]\nload = [1]", "a.toml:1:1: [[sample]] needs `points`"),
