@@ -56,10 +56,10 @@ pub(crate) struct PlotArguments {
     /// The directory of a sweep
     #[arg(value_name = "DIR")]
     pub(crate) directory: String,
-    /// The option to the right
+    /// The option of the horizontal axis
     #[arg(long, value_name = "OPTION")]
     pub(crate) x: String,
-    /// The figure upwards: p50, p99, or a column of the dataset
+    /// The figure of the vertical axis: p50, p99, or a column of the dataset
     #[arg(long, value_name = "FIGURE")]
     pub(crate) y: String,
     /// The option that has a line for each of its values
@@ -142,6 +142,7 @@ fn simulate(arguments: &SweepArguments) -> Result<ExitCode, Failure> {
 /// Returns the directory of a sweep: the one that was named, or the file without its ending.
 fn directory(arguments: &SweepArguments, file: &str) -> Result<PathBuf, Failure> {
     match (&arguments.out, file.strip_suffix(".toml")) {
+        (Some(directory), _) if directory.is_empty() => Err(Failure::new("--out takes a directory, not an empty name")),
         (Some(directory), _) => Ok(directory.into()),
         (None, Some(directory)) if !directory.is_empty() => Ok(directory.into()),
         _ => Err(Failure::new(format!("`{file}` does not end in .toml: name a directory with --out"))),
@@ -149,8 +150,9 @@ fn directory(arguments: &SweepArguments, file: &str) -> Result<PathBuf, Failure>
 }
 
 fn text(swept: &Swept) -> String {
+    let before = if swept.simulated < swept.runs { ", the others before" } else { "" };
     format!(
-        "{} in {}; {} simulated now, the others before. Dataset: {}; what it was made of: {}\n",
+        "{} in {}; {} simulated now{before}. Dataset: {}; what it was made of: {}\n",
         counted(swept.runs as u64, "simulation"),
         counted(swept.cells as u64, "cell"),
         swept.simulated,

@@ -37,11 +37,17 @@ fn a_sweep_has_every_simulation_once_whatever_the_threads() {
     let again = document(at, "sweep loads.toml");
     assert_eq!((number(&again, "/runs"), number(&again, "/simulated")), (24, 0));
     document(at, "sweep loads.toml --out other --threads 3");
+    let whole = dataset(at, "loads");
+    write(at, "loads/runs.parquet", "damaged");
+    assert_eq!(number(&document(at, "sweep loads.toml"), "/simulated"), 24);
+    assert!(dataset(at, "loads") == whole, "the dataset is made again");
     assert!(dataset(at, "other") == dataset(at, "loads"), "the datasets differ");
     let manifest: serde_json::Value =
         serde_json::from_slice(&fs::read(at.join("loads/manifest.json")).expect("a manifest")).expect("a document");
     assert_eq!((&manifest["seed"], &manifest["repeat"]["times"]), (&1.into(), &4.into()));
-    assert_eq!(manifest["axes"][1], serde_json::json!([["load"], 3]));
+    assert_eq!(manifest["axes"][1]["names"], serde_json::json!(["load"]));
+    assert_eq!(manifest["axes"][1]["steps"], serde_json::json!([[["0.5"]], [["0.7"]], [["0.9"]]]));
+    assert_eq!(manifest["given"]["input"][0], "gen:poisson:packets=2000");
     assert!(manifest["environment"]["version"].is_string(), "{manifest:#}");
     assert!(good(at, "sweep diff loads other").out.starts_with("24 simulations in both; what both have is the same."));
 }
@@ -160,6 +166,13 @@ fn what_cannot_be_is_refused_and_leaves_nothing() {
     refused(at, "sweep slip.toml", &["slip.toml:2:1: no option `plicy`"]);
     refused(at, "sweep gone.toml", &["gone.toml: there is no such file"]);
     refused(at, "sweep", &["FILE.toml"]);
+    fs::create_dir(at.join("mine")).expect("it is made");
+    write(at, "mine/runs.parquet", "mine");
+    write(at, "loads.toml", PLAN);
+    refused(at, "sweep loads.toml --out mine", &["`mine/runs.parquet` is not of a sweep"]);
+    assert_eq!(fs::read_to_string(at.join("mine/runs.parquet")).expect("it is there"), "mine");
+    write(at, "pipe.toml", "[options]\ninput = \"-\"\npolicy = \"hrw\"\n");
+    refused(at, "sweep pipe.toml", &["is read by every cell", "use a file"]);
     write(at, "plain", PLAN);
     refused(at, "sweep plain", &["`plain` does not end in .toml", "--out"]);
     write(at, "full.toml", PLAN);

@@ -1,12 +1,13 @@
 //! What varies in a sweep: single options, options that vary together, and samples of several.
 
 use humpyard_core::random::Seed;
+use serde::Serialize;
 
 /// The values that an option has in a cell: most have one.
 pub(super) type Values = Vec<String>;
 
 /// Options that vary together.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub(super) struct Axes {
     /// The options.
     pub(super) names: Vec<String>,

@@ -10,12 +10,13 @@ use std::path::Path;
 use humpyard_traffic::capture::PartialFile;
 use serde::{Deserialize, Serialize};
 
+use super::axes::{Axes, Values};
 use super::kept::failure;
 use super::plan::{Identity, Plan};
 use super::runs::Run;
 use super::until::Repeat;
 use crate::LabError;
-use crate::environment::Environment;
+use crate::environment::{Environment, sha256};
 use crate::result::RunResult;
 use crate::statistics::FIGURES;
 use crate::table::{Column, Kind, Row, Table, Value};
@@ -134,6 +135,21 @@ fn value(values: &[String], kind: Kind) -> Value {
     }
 }
 
+/// Refuses a directory that has a dataset, and nothing beside it by which it is that of a sweep.
+///
+/// # Errors
+/// Such a directory.
+pub(super) fn may_write(directory: &Path) -> Result<(), LabError> {
+    let has = |name: &str| directory.join(name).exists();
+    if has(DATASET) && !has(MANIFEST) && !has(super::kept::FILE) {
+        return Err(LabError::option(format!(
+            "`{}` is not of a sweep: name another directory, or move it away",
+            directory.join(DATASET).display()
+        )));
+    }
+    Ok(())
+}
+
 /// What a dataset was made of.
 #[derive(Serialize)]
 pub(super) struct Manifest<'a> {
@@ -141,14 +157,18 @@ pub(super) struct Manifest<'a> {
     sweep: &'a str,
     /// SHA-256 of the files that options name.
     files: &'a BTreeMap<String, String>,
+    /// SHA-256 of the dataset.
+    dataset: String,
     cells: usize,
     runs: usize,
     /// Of the first repetition; the next ones have the next seeds.
     seed: u64,
     repeat: Repeat,
-    /// What varies, with how many values; what stands together varies together.
-    axes: Vec<(Vec<String>, usize)>,
-    /// What holds in the first cell, as in a result.
+    /// What varies, step by step; what stands together varies together.
+    axes: &'a [Axes],
+    /// What the plan says of all cells.
+    given: &'a BTreeMap<String, Values>,
+    /// What holds in all cells, as in a result.
     options: BTreeMap<&'static str, String>,
     environment: Environment,
     measured: Effort,
@@ -166,6 +186,7 @@ struct Effort {
 #[derive(Deserialize)]
 pub(super) struct Done {
     sweep: String,
+    dataset: String,
     pub(super) runs: usize,
 }
 
@@ -175,21 +196,26 @@ impl<'a> Manifest<'a> {
     /// # Errors
     /// A plan whose first cell cannot be configured.
     pub(super) fn of(
-        plan: &Plan,
+        plan: &'a Plan,
         identity: &'a Identity,
+        dataset: &Path,
         runs: usize,
         took: Duration,
         threads: NonZeroUsize,
     ) -> Result<Self, LabError> {
+        let mut options = plan.config(0, 0)?.options();
+        options.retain(|name, _| plan.varied().all(|varied| varied != *name));
         Ok(Self {
             sweep: &identity.sha256,
+            dataset: sha256(dataset).map_err(|error| failure(dataset, &error))?,
             files: &identity.files,
             cells: plan.cells(),
             runs,
             seed: plan.seed(0),
             repeat: plan.repeat(),
-            axes: plan.axes().iter().map(|axes| (axes.names.clone(), axes.steps.len())).collect(),
-            options: plan.config(0, 0)?.options(),
+            axes: plan.axes(),
+            given: plan.given(),
+            options,
             environment: Environment::of("", &[]),
             measured: Effort { seconds: took.as_secs_f64(), threads: threads.get() },
         })
@@ -208,18 +234,21 @@ impl<'a> Manifest<'a> {
 }
 
 impl Manifest<'_> {
-    /// Reads the manifest of a sweep that is over. `None`: there is none.
+    /// Reads the manifest of a sweep that is over. `None`: there is none, or the dataset is not the one that it is of.
     ///
     /// # Errors
     /// That of another sweep, and a file that cannot be read.
-    pub(super) fn read(path: &Path, identity: &Identity) -> Result<Option<Done>, LabError> {
+    pub(super) fn read(path: &Path, identity: &Identity, dataset: &Path) -> Result<Option<Done>, LabError> {
         let text = match fs::read_to_string(path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failure(path, &error)),
         };
         match serde_json::from_str::<Done>(&text) {
-            Ok(done) if done.sweep == identity.sha256 => Ok(Some(done)),
+            // A dataset that is not there any more, or is damaged, is made again.
+            Ok(done) if done.sweep == identity.sha256 => {
+                Ok(sha256(dataset).is_ok_and(|sum| sum == done.dataset).then_some(done))
+            }
             _ => Err(LabError::option(format!(
                 "`{}` is of another sweep, or its files have changed since: name another directory, or remove it",
                 path.display()
@@ -236,7 +265,8 @@ mod tests {
     fn columns_have_the_types_of_what_varies() {
         let plan = Plan::parse(
             "a.toml",
-            "[options]\ninput = \"gen:poisson\"\n[axes]\npolicy = [\"hrw\", \"drr\"]\ncores = [2, 4]\nload = [0.5, 1]\n",
+            "[options]\ninput = \"gen:poisson\"\n[axes]\npolicy = [\"hrw\", \"drr\"]\ncores = [2, 4]\n\
+             load = [0.5, 1]\n",
         )
         .unwrap();
         let run = |cell| Run { cell, repetition: 1, figures: (0..20).map(f64::from).collect() };

@@ -10,9 +10,10 @@ use super::plan::{Identity, Plan};
 use super::runs::Run;
 use super::until::Repeat;
 use crate::LabError;
+use crate::environment::sha256_of;
 
 /// The file, in the directory of the sweep.
-const FILE: &str = "runs.part";
+pub(super) const FILE: &str = "runs.part";
 
 /// Figures by cell and repetition.
 type Runs = BTreeMap<(usize, u32), Vec<f64>>;
@@ -130,18 +131,21 @@ fn is_over(plan: &Plan, done: &[&[f64]]) -> bool {
 fn read(file: &File, identity: &Identity) -> io::Result<Option<(Runs, u64)>> {
     let (mut runs, mut length) = (Runs::new(), 0);
     let mut reader = BufReader::new(file);
-    let mut line = String::new();
-    while reader.read_line(&mut line)? > 0 && line.ends_with('\n') {
+    let mut bytes = Vec::new();
+    while reader.read_until(b'\n', &mut bytes)? > 0 && bytes.ends_with(b"\n") {
+        let line = String::from_utf8_lossy(&bytes);
         if length == 0 {
             if line.trim_end() != identity.sha256 {
                 return Ok(None);
             }
         } else {
-            let Some(run) = run_of(line.trim_end()) else { return Ok(None) };
-            runs.insert((run.cell, run.repetition), run.figures);
+            // What is damaged is simulated again.
+            if let Some(run) = run_of(line.trim_end()) {
+                runs.insert((run.cell, run.repetition), run.figures);
+            }
         }
-        length += line.len() as u64;
-        line.clear();
+        length += bytes.len() as u64;
+        bytes.clear();
     }
     Ok(Some((runs, length)))
 }
@@ -150,12 +154,22 @@ fn read(file: &File, identity: &Identity) -> io::Result<Option<(Runs, u64)>> {
 fn line(run: &Run) -> String {
     let figures = run.figures.iter().map(f64::to_string);
     let words = [run.cell.to_string(), run.repetition.to_string()].into_iter().chain(figures);
-    words.collect::<Vec<_>>().join(" ")
+    let text = words.collect::<Vec<_>>().join(" ");
+    format!("{text} {}", checksum(&text))
 }
 
-/// Reads such a line. `None`: it is none.
+/// Returns what tells a line from a damaged one.
+fn checksum(text: &str) -> String {
+    sha256_of(text.as_bytes())[..8].to_owned()
+}
+
+/// Reads such a line. `None`: it is none, or damaged.
 fn run_of(line: &str) -> Option<Run> {
-    let mut words = line.split(' ');
+    let (text, sum) = line.rsplit_once(' ')?;
+    if sum != checksum(text) {
+        return None;
+    }
+    let mut words = text.split(' ');
     let (cell, repetition) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
     let figures: Vec<f64> = words.map(|word| word.parse().ok()).collect::<Option<_>>()?;
     (figures.len() == COLUMNS_OF_RUNS.len()).then_some(Run { cell, repetition, figures })
@@ -195,6 +209,10 @@ mod tests {
         drop(kept);
         let path = directory.path().join(FILE);
         let whole = fs::read_to_string(&path).unwrap();
+        fs::write(&path, whole.replacen("3 0 3 0.3", "3 0 3 0.4", 1)).unwrap();
+        let damaged = open();
+        assert_eq!((damaged.len(), damaged.has(3, 0), damaged.has(4, 1)), (1, false, true));
+        drop(damaged);
         fs::write(&path, &whole[..whole.len() - 3]).unwrap();
         let mut again = open();
         assert_eq!((again.len(), again.has(3, 0), again.has(4, 1)), (1, true, false));

@@ -67,10 +67,11 @@ pub fn sweep(
     let begin = Instant::now();
     let dataset = directory.join(DATASET);
     let manifest = directory.join(MANIFEST);
-    if let Some(done) = Manifest::read(&manifest, &identity)? {
+    if let Some(done) = Manifest::read(&manifest, &identity, &dataset)? {
         return Ok(Swept { simulated: 0, ..swept(plan, &dataset, &manifest, done.runs) });
     }
-    plan.check()?;
+    dataset::may_write(directory)?;
+    plan.check(stop)?;
     let mut kept = Kept::open(directory, &identity)?;
     let before = kept.len();
     let made = first_repetitions(plan, &mut kept, threads, stop, progress)
@@ -84,9 +85,15 @@ pub fn sweep(
         let runs = kept.len();
         return Ok(Swept { interrupted: true, simulated, ..swept(plan, &dataset, &manifest, runs) });
     }
+    if plan.identity()? != identity {
+        return Err(LabError::option(format!(
+            "a file of the sweep has changed while it ran: remove `{}` and start again",
+            directory.display()
+        )));
+    }
     let count = kept.len();
     dataset::write(plan, &kept.runs(plan), &dataset)?;
-    Manifest::of(plan, &identity, count, begin.elapsed(), threads)?.write(&manifest)?;
+    Manifest::of(plan, &identity, &dataset, count, begin.elapsed(), threads)?.write(&manifest)?;
     kept.remove();
     Ok(Swept { simulated, ..swept(plan, &dataset, &manifest, count) })
 }

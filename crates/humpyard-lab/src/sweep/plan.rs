@@ -1,7 +1,8 @@
 //! What a sweep simulates: a file of options that are the same in all cells, and of those that vary.
 
 use core::fmt;
-use std::collections::BTreeMap;
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 
@@ -59,6 +60,9 @@ pub struct Cell<'a> {
 
 impl fmt::Display for Cell<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.settings.is_empty() {
+            return out.write_str("the only cell");
+        }
         let settings = self.settings.iter().map(|(name, values)| format!("{name} = {}", values.join(",")));
         write!(out, "cell {} ({})", self.number, settings.collect::<Vec<_>>().join(", "))
     }
@@ -123,6 +127,11 @@ impl Plan {
         &self.axes
     }
 
+    /// Returns the options that all cells have.
+    pub(super) const fn given(&self) -> &BTreeMap<String, Values> {
+        &self.options
+    }
+
     pub(super) const fn repeat(&self) -> Repeat {
         self.repeat
     }
@@ -159,16 +168,23 @@ impl Plan {
             goes_together(option, &given)?;
         }
         config.apply(&given)?;
+        if config.reads_once() {
+            return Err(LabError::of_option(
+                "input",
+                "is read by every cell, which pipes and interfaces do not allow: use a file",
+            ));
+        }
         config.seed = Seed(self.seed(repetition));
         Ok(config)
     }
 
-    /// Checks that every cell can be configured.
+    /// Checks that every cell can be configured, until `stop` is set.
     ///
     /// # Errors
     /// As [`Self::config`], of the first cell that cannot.
-    pub(super) fn check(&self) -> Result<(), LabError> {
-        (0..self.cells()).try_for_each(|cell| self.config(cell, 0).map(drop))
+    pub(super) fn check(&self, stop: &AtomicBool) -> Result<(), LabError> {
+        let cells = (0..self.cells()).take_while(|_| !stop.load(Ordering::Relaxed));
+        cells.into_iter().try_for_each(|cell| self.config(cell, 0).map(drop))
     }
 
     /// Returns what tells this plan from others, with the files that it names as they are now.
@@ -306,11 +322,16 @@ impl PlanFile<'_> {
         let spelled = name.get_ref().as_ref().replace('_', "-");
         let of_simulations = || {
             let options = OPTIONS.iter().filter(|option| option.commands.contains(&RunCommand::Sim));
+            let options = options.filter(|option| !WRITERS.contains(&option.name));
             [POLICY, CORES].into_iter().chain(options.map(|option| option.name))
         };
         if WRITERS.contains(&spelled.as_str()) {
             let said = format!("`{spelled}` writes a file, and cells would write over each other: use `humpyard sim`");
             return self.slip(name.span().start, &said);
+        }
+        if spelled == "seed" {
+            return self
+                .slip(name.span().start, "`seed` stands at the top of the file: each repetition has the next one");
         }
         if of_simulations().any(|known| known == spelled) {
             return Ok(spelled);
@@ -321,20 +342,44 @@ impl PlanFile<'_> {
     /// Returns the values that an option has at once.
     fn values(&self, option: &str, value: &Spanned<DeValue<'_>>) -> Read<Values> {
         match value.get_ref() {
+            DeValue::Array(list) if list.len() != 1 && takes_one(option) => {
+                self.slip(value.span().start, &format!("`{option}` takes one value at a time"))
+            }
             DeValue::Array(list) => list.iter().map(|one| self.text(option, one)).collect(),
             DeValue::Boolean(true) if takes_nothing(option) => Ok(Vec::new()),
             _ => Ok(separated(option, &self.text(option, value)?)),
         }
     }
 
-    /// Returns the values that an option has one after the other.
+    /// Returns the values that an option has one after the other, each once.
     fn steps(&self, option: &str, value: &Spanned<DeValue<'_>>) -> Read<Vec<Values>> {
+        if takes_nothing(option) {
+            return self.slip(value.span().start, &format!("`{option}` is given or not, so it does not vary"));
+        }
+        let steps = self.steps_as_given(option, value)?;
+        if steps.is_empty() {
+            return self.slip(value.span().start, &format!("`{option}` has no value"));
+        }
+        let mut seen = BTreeSet::new();
+        match steps.iter().find(|values| !seen.insert(values.iter().map(|value| alike(value)).collect::<Vec<_>>())) {
+            Some(twice) => {
+                let said = format!("`{option}` has the value {} twice", twice.join(","));
+                self.slip(value.span().start, &said)
+            }
+            None => Ok(steps),
+        }
+    }
+
+    fn steps_as_given(&self, option: &str, value: &Spanned<DeValue<'_>>) -> Read<Vec<Values>> {
         match value.get_ref() {
             DeValue::Array(list) => list.iter().map(|one| self.values(option, one)).collect(),
             DeValue::Table(table) => {
                 let range = self.range(option, value.span().start, table)?;
                 let steps = self.whole(table, "steps", STEPS_MAX)?.filter(|steps| *steps > 0);
                 match steps {
+                    Some(1) if range.from < range.to || range.to < range.from => {
+                        self.slip(value.span().start, &format!("the range of `{option}` has two ends: 2 steps or more"))
+                    }
                     Some(steps) => Ok(range.steps(steps as usize)),
                     None => self.slip(value.span().start, &format!("the range of `{option}` needs `steps`, from 1")),
                 }
@@ -369,6 +414,11 @@ impl PlanFile<'_> {
         for (name, value) in in_order(sample).into_iter().filter(|(name, _)| name.get_ref() != "points") {
             let name = self.option(name)?;
             let span = match value.get_ref() {
+                DeValue::Table(table) if table.get("steps").is_some() => {
+                    let said =
+                        format!("the range of `{name}` in [[sample]] has no `steps`: it has a value for each point");
+                    return self.slip(value.span().start, &said);
+                }
                 DeValue::Table(table) => Span::Range(self.range(&name, value.span().start, table)?),
                 _ => Span::Choice(self.steps(&name, value)?),
             };
@@ -376,6 +426,9 @@ impl PlanFile<'_> {
                 return self.slip(value.span().start, &format!("`{name}` has no value"));
             }
             options.push((name, span));
+        }
+        if options.is_empty() {
+            return self.slip(start, "[[sample]] has no option");
         }
         Ok(Axes::sample(&options, points as usize, seed))
     }
@@ -466,6 +519,16 @@ fn option_named(name: &str) -> Option<&'static RunOption> {
     OPTIONS.iter().find(|option| option.name == name)
 }
 
+/// Whether an option has no more than one value.
+fn takes_one(name: &str) -> bool {
+    option_named(name).is_none_or(|option| option.times == Times::Once)
+}
+
+/// Writes a value so that numbers that are the same are written the same.
+fn alike(value: &str) -> String {
+    value.parse::<f64>().map_or_else(|_| value.to_owned(), |number| number.to_string())
+}
+
 /// Whether an option is given or not, without a value.
 fn takes_nothing(name: &str) -> bool {
     option_named(name).is_some_and(|option| option.takes == crate::option::Takes::Nothing)
@@ -512,7 +575,7 @@ times = 3
         let config = plan.config(7, 2).unwrap();
         assert_eq!((config.cores, config.buffer, config.seed), (4, 128, Seed(9)));
         assert_eq!(config.chains, [("dpi".to_owned(), vec!["encrypt".to_owned()])]);
-        assert!(plan.check().is_ok());
+        assert!(plan.check(&AtomicBool::new(false)).is_ok());
     }
 
     /// Else an ended sweep could not go on.
@@ -549,9 +612,16 @@ times = 3
                 "a.toml:2:8: the range of `load` has a log",
             ),
             ("[options]\nload = 1\n[axes]\nload = [1, 2]", "a.toml:1:1: `load` is given twice"),
-            ("[axes]\nload = []", "a.toml:1:1: there is no cell"),
+            ("[axes]\nload = []", "a.toml:2:8: `load` has no value"),
+            ("[axes]\nload = [0.5, \"0.50\"]", "a.toml:2:8: `load` has the value 0.50 twice"),
+            ("[axes]\nload = [[0.5, 0.6]]", "a.toml:2:9: `load` takes one value at a time"),
+            ("[axes]\nload = { from = 1, to = 2, steps = 1 }", "a.toml:2:8: the range of `load` has two ends"),
+            ("[axes]\nseed = [1]", "a.toml:2:1: `seed` stands at the top"),
+            ("[[sample]]\npoints = 2", "a.toml:1:1: [[sample]] has no option"),
+            ("[[sample]]\npoints = 2\nload = { from = 1, to = 2, steps = 3 }", "a.toml:3:8: the range of `load` in"),
             (
-                "[axes]\nload = { from = 1, to = 2, steps = 1000000 }\nbuffer = { from = 1, to = 9, steps = 1000000 }",
+                "[axes]\nload = { from = 1.0, to = 2.0, steps = 1000 }\n\
+                buffer = { from = 1, to = 1000000, steps = 1000000 }",
                 "a.toml:1:1: there are more than 10000000 simulations",
             ),
             ("[[zip]]\nload = [1, 2]\ncores = [1]", "a.toml:1:1: `load` has 2 values and `cores` 1"),
@@ -568,7 +638,7 @@ times = 3
 
     #[test]
     fn what_a_cell_cannot_have_is_told_with_the_cell() {
-        let of = |text: &str| plan(text).check().unwrap_err().to_string();
+        let of = |text: &str| plan(text).check(&AtomicBool::new(false)).unwrap_err().to_string();
         assert_eq!(
             of("[options]\ninput = \"gen:poisson\"\n[axes]\npolicy = [\"hrw\", \"hrv\"]")[..40],
             *"cell 1 (policy = hrv): no policy `hrv`; "

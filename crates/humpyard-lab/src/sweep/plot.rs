@@ -44,7 +44,10 @@ pub fn plot(directory: &Path, request: &PlotRequest) -> Result<Svg, LabError> {
     let only: Result<Vec<(usize, &str)>, LabError> =
         request.only.iter().map(|(name, value)| Ok((varied.find(name)?, value.as_str()))).collect();
     let only = only?;
-    let is_shown = |row: &TableRow<'_>| only.iter().all(|&(at, value)| row.values()[at].to_string() == value);
+    if line == Some(x) {
+        return Err(LabError::option(format!("@x and @line are both `{}`: take another for @line", request.x)));
+    }
+    let is_shown = |row: &TableRow<'_>| only.iter().all(|&(at, value)| is_value(&row.values()[at], value));
     let rows: Vec<TableRow<'_>> = table.rows().filter(is_shown).collect();
     if rows.is_empty() {
         return Err(LabError::option("no simulation has all of these values: see @only"));
@@ -62,6 +65,15 @@ pub fn plot(directory: &Path, request: &PlotRequest) -> Result<Svg, LabError> {
         lines.entry((place, name)).or_default().entry(at.to_bits()).or_default().push(row.number(key));
     }
     Ok(drawn(request, key, lines))
+}
+
+/// Whether a value is what this text says.
+fn is_value(value: &Value, text: &str) -> bool {
+    match value {
+        Value::Text(words) => words == text,
+        Value::Integer(number) => text.parse() == Ok(*number as f64),
+        Value::Real(number) => text.parse() == Ok(*number),
+    }
 }
 
 /// Returns how values of a figure are written at an axis.

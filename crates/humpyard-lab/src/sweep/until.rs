@@ -61,8 +61,10 @@ impl Until {
             return Err(LabError::option(format!("until reads `FIGURE within PART%`, `p99 within 2%`, not `{text}`")));
         };
         let percent = part.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
-        let Some(percent) = percent.filter(|percent| *percent > 0.0 && percent.is_finite()) else {
-            return Err(LabError::option(format!("until: `{part}` is no part above 0 %: 2% for example")));
+        let Some(percent) = percent.filter(|percent| *percent > 0.0 && *percent <= 100.0) else {
+            return Err(LabError::option(format!(
+                "until: `{part}` is no part above 0 and up to 100 %: 2% for example"
+            )));
         };
         Ok(Self { figure: figure(name)?, within: percent / 100.0, least: Self::LEAST, most: Self::MOST })
     }
@@ -72,8 +74,8 @@ impl Until {
         let Some(Statistic { median, confidence: Some(interval), .. }) = Statistic::of(values.to_vec()) else {
             return false;
         };
-        let half = (interval.high - interval.low) / 2.0;
-        interval.level >= CONFIDENCE && half <= self.within * median.abs()
+        let further = (interval.high - median).max(median - interval.low);
+        interval.level >= CONFIDENCE && further <= self.within * median.abs()
     }
 }
 
@@ -111,8 +113,8 @@ mod tests {
         for (text, said) in [
             ("p99 2%", "until reads `FIGURE within PART%`"),
             ("p98 within 2%", "no figure `p98`"),
-            ("p99 within 0%", "until: `0%` is no part above 0 %"),
-            ("p99 within 2", "until: `2` is no part above 0 %"),
+            ("p99 within 0%", "until: `0%` is no part above 0 and up to 100 %"),
+            ("p99 within 2", "until: `2` is no part above 0 and up to 100 %"),
         ] {
             let error = Until::parse(text).unwrap_err().to_string();
             assert!(error.starts_with(said), "{error}");

@@ -39,7 +39,7 @@ fn row(verdict: &ClaimVerdict, figure: usize, figures: usize) -> Option<BoundRow
         name: format!("{}{number}", verdict.claim),
         bound,
         values: found.map(|value| value / paper).collect(),
-        said: format!("{}, paper {}", median.map_or_else(|| "none".to_owned(), short), short(paper)),
+        said: format!("{}, paper {}", median.map_or_else(|| "no finite number".to_owned(), short), short(paper)),
     })
 }
 
