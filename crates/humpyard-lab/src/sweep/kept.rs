@@ -139,7 +139,7 @@ fn read(file: &File, identity: &Identity) -> io::Result<Option<(Runs, u64)>> {
                 return Ok(None);
             }
         } else {
-            // What is damaged is simulated again.
+            // The sweep simulates a damaged line again.
             if let Some(run) = run_of(line.trim_end()) {
                 runs.insert((run.cell, run.repetition), run.figures);
             }

@@ -99,7 +99,7 @@ impl Plan {
     /// Returns a cell.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If the plan has no such cell.
     pub fn cell(&self, number: usize) -> Cell<'_> {
         assert!(number < self.cells(), "a cell of the plan");
         let mut rest = number;

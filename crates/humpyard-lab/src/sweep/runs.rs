@@ -48,8 +48,8 @@ impl Run {
     }
 }
 
-/// Does the same to each of these on all threads, and hands over what comes of them as it comes; nothing more is begun
-/// once `stop` is set.
+/// Calls `work` for each item on all threads, and `keep` with each result as it comes. Once `stop` is set, no thread
+/// begins another item.
 ///
 /// # Errors
 /// The first failure, of `work` or of `keep`.
