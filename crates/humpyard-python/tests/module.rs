@@ -3,7 +3,9 @@
 //! `HUMPYARD_PYTHON` is the Python to run, by default `python3`. `make test` gives one that has mypy.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -13,12 +15,20 @@ use tempfile::TempDir;
 #[expect(dead_code, reason = "its `main` prints what is compared here")]
 mod in_rust;
 
-/// A directory from which Python imports `humpyard`: the library that cargo has put beside this test, by its name in Python.
-fn module() -> TempDir {
+/// A directory from which Python imports `humpyard`: the files of the package, and the library that cargo has put beside this
+/// test, by its name in Python.
+fn package() -> TempDir {
     let test = env::current_exe().expect("a test knows where it is");
-    let library = test.with_file_name("libhumpyard_python.so");
     let directory = tempfile::tempdir().expect("a temporary directory");
-    std::os::unix::fs::symlink(&library, directory.path().join("humpyard.abi3.so")).expect("a link to the module");
+    let package = directory.path().join("humpyard");
+    fs::create_dir(&package).expect("a directory for the package");
+    let link = |from: &Path, name: &OsStr| symlink(from, package.join(name)).expect("a link to a file of the package");
+    let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/humpyard");
+    for file in fs::read_dir(files).expect("the files of the package") {
+        let file = file.expect("a file of the package");
+        link(&file.path(), &file.file_name());
+    }
+    link(&test.with_file_name("libhumpyard_python.so"), OsStr::new("_humpyard.abi3.so"));
     directory
 }
 
@@ -43,13 +53,13 @@ fn has(arguments: &[&str]) -> bool {
     false
 }
 
-/// What Python says with `humpyard` in reach, run in this crate.
+/// What Python says with the package in reach, run in this crate.
 fn python(arguments: &[&str]) -> String {
-    let module = module();
+    let package = package();
     let crate_directory = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut python = Command::new(interpreter());
-    python.args(arguments).current_dir(crate_directory).env("PYTHONPATH", module.path());
-    python.env("MYPYPATH", crate_directory).env("MYPY_CACHE_DIR", module.path()).env("PYTHONDONTWRITEBYTECODE", "1");
+    python.args(arguments).current_dir(crate_directory).env("PYTHONPATH", package.path());
+    python.env("MYPYPATH", package.path()).env("MYPY_CACHE_DIR", package.path()).env("PYTHONDONTWRITEBYTECODE", "1");
     let Output { status, stdout, stderr } = python.output().expect("Python starts");
     let text = |bytes| String::from_utf8(bytes).expect("text");
     let (stdout, stderr) = (text(stdout), text(stderr));
