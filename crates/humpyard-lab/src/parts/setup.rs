@@ -333,7 +333,10 @@ fn check_cores(config: &RunConfig, cores: usize) -> Result<(), LabError> {
 
 /// Opens the input, played as often as asked, or its first packets.
 pub fn source(config: &RunConfig) -> Result<Box<dyn Source + Send>, TrafficError> {
-    let source = Repeat::open(&config.inputs(), config.seed, config.rounds)?;
+    let source = match config.table.clone() {
+        Some(table) => Repeat::new(move || Ok(Box::new(table.open())), config.rounds)?,
+        None => Repeat::open(&config.inputs(), config.seed, config.rounds)?,
+    };
     Ok(match config.packets {
         Some(packets) => Box::new(First::new(source, packets)),
         None => Box::new(source),
