@@ -29,7 +29,7 @@ impl RunConfig {
         Self { policy, ..self.clone() }
     }
 
-    /// Returns all inputs; a table of packets by what it is.
+    /// Returns all inputs; or the description of the table of packets.
     pub fn inputs(&self) -> Vec<String> {
         if let Some(table) = &self.table {
             return vec![table.to_string()];

@@ -15,8 +15,8 @@ use tempfile::TempDir;
 #[expect(dead_code, reason = "its `main` prints what is compared here")]
 mod in_rust;
 
-/// A directory from which Python imports `humpyard`: the files of the package, and the library that cargo has put beside this
-/// test, by its name in Python.
+/// A directory from which Python imports `humpyard`: the files of the package, and the library that cargo has put
+/// beside this test, by its name in Python.
 fn package() -> TempDir {
     let test = env::current_exe().expect("a test knows where it is");
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -80,6 +80,16 @@ fn the_python_program_finds_what_the_rust_program_finds() {
 fn the_tests_in_python_pass() {
     if has(&["--version"]) {
         python(&["-m", "unittest", "discover", "--start-directory", "tests"]);
+    }
+}
+
+#[test]
+fn examples_in_docstrings_run() {
+    if has(&["--version"]) {
+        let check = "import doctest, humpyard._calls as calls, humpyard.results as results\n\
+                     tried = [doctest.testmod(module) for module in (calls, results)]\n\
+                     assert not any(one.failed for one in tried) and all(one.attempted for one in tried), tried";
+        python(&["-c", check]);
     }
 }
 

@@ -73,7 +73,8 @@ impl PacketTable {
             for &time in times {
                 if time < last {
                     return Err(TrafficError::usage(format!(
-                        "the table of packets: packet {packets} arrives at {time} ns, before the packet ahead of it at {last} ns: sort the table by time"
+                        "the table of packets: packet {packets} arrives at {time} ns, before the packet ahead of it at {last} \
+                         ns: sort the table by time"
                     )));
                 }
                 last = time;

@@ -262,11 +262,6 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         &self.slab.get(slot).packet
     }
 
-    /// The queue that the packet in this slot joined last.
-    pub(crate) fn queue_of_slot(&self, slot: Slot) -> QueueId {
-        self.slab.get(slot).queue
-    }
-
     /// The packet in `slot` is done; its core was busy with it for `busy`. It goes on to the next service of its chain, if
     /// there is one.
     ///

@@ -1,9 +1,25 @@
 """Scheduling policies that share many cores among packets."""
 
-from collections.abc import Sequence
-from typing import Literal, final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, final
 
-__all__ = ["Dispatch", "Dropped", "Refused", "Scheduler", "Service", "Switch", "__version__"]
+from typing_extensions import TypeAlias
+
+__all__ = [
+    "Dispatch",
+    "Dropped",
+    "Frame",
+    "Record",
+    "Refused",
+    "Scheduler",
+    "Service",
+    "Switch",
+    "__version__",
+    "command",
+    "compare",
+    "options",
+    "run",
+]
 
 __version__: str
 
@@ -135,3 +151,62 @@ class Scheduler:
     def next_switch(self) -> Switch | None: ...
     def switched(self, now: int, core: int) -> None: ...
     def account(self) -> dict[str, int]: ...
+
+@final
+class Frame:
+    """A table for whatever speaks the Arrow PyCapsule protocol: pandas, polars, pyarrow, DuckDB."""
+
+    @staticmethod
+    def from_columns(columns: Mapping[str, Sequence[Any]]) -> Frame:
+        """Make a table of columns that are lists of numbers, texts or truth values, with None where there is none."""
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+    def __len__(self) -> int:
+        """Return the number of rows."""
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Give the table as an Arrow stream. The schema that is asked for is not heeded, as the protocol allows."""
+
+@final
+class Record:
+    """What became of each packet of a run."""
+
+    def packets(self) -> Frame:
+        """Return a row for each packet, in the order of arrival."""
+    def clients(self) -> Frame:
+        """Return a row for each client, by its number."""
+    def timeline(self) -> Frame:
+        """Return a row for each packet that a core served and for each switch to another service, by core and time."""
+
+_Options: TypeAlias = list[tuple[str, list[str]]]
+_Progress: TypeAlias = Callable[[int, float | None, str], object] | None
+
+def run(
+    policy: str,
+    cores: int,
+    seed: int,
+    options: _Options,
+    table: object | None,
+    is_live: bool,
+    record: bool,
+    progress: _Progress,
+) -> tuple[str, Record | None, list[str]]:
+    """Do one run: its document, what became of its packets, and what there is to warn of."""
+
+def compare(
+    policies: Sequence[str],
+    cores: int,
+    seed: int,
+    repeat: int,
+    options: _Options,
+    table: object | None,
+    is_live: bool,
+    progress: _Progress,
+) -> tuple[str, Record | None, list[str]]:
+    """Do runs of several policies: their document, and what there is to warn of."""
+
+def command(words: Sequence[str], progress: _Progress) -> tuple[str, list[str], bool]:
+    """Do a command, by its words behind `humpyard`: its document, its remarks, and whether all checks held."""
+
+def options(command: str) -> list[tuple[str, str]]:
+    """Return the options of a command, each as a keyword with its help."""
