@@ -41,7 +41,7 @@ pub struct PacketChunk {
     pub end: Vec<u64>,
     /// When it left: later than `end` where it waited for earlier packets of its flow; [`NEVER`]: it did not.
     pub left: Vec<u64>,
-    /// What became of it: an index into [`FATES`].
+    /// Its fate: an index into [`FATES`].
     pub fate: Vec<u8>,
 }
 

@@ -46,7 +46,7 @@ fn refused(error: &ArrowError) -> PyErr {
 
 #[pymethods]
 impl Frame {
-    /// A table of columns that are lists of numbers, texts or truth values, with None where there is none.
+    /// A table of columns that are lists of numbers, texts or truth values. None is an empty value.
     #[staticmethod]
     fn from_columns(columns: &Bound<'_, PyDict>) -> PyResult<Self> {
         let arrays = columns.iter().map(|(name, values)| {

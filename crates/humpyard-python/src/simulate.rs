@@ -24,7 +24,7 @@ const INPUT: &str = "input";
 /// Options by name, with the texts that a command line would have.
 type Given = Vec<(String, Vec<String>)>;
 
-/// What a run came to: its document as JSON, what became of its packets, and what there is to warn of.
+/// What a run came to: its document as JSON, the record of its packets, and warnings.
 type Answer = (String, Option<Record>, Vec<String>);
 
 /// One run.
