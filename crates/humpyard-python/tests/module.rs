@@ -93,6 +93,21 @@ fn examples_in_docstrings_run() {
     }
 }
 
+/// The programs in Python of a document, one behind the other.
+fn programs(document: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(document);
+    let text = fs::read_to_string(path).expect("a document");
+    let blocks = text.split("```python\n").skip(1).filter_map(|rest| rest.split("```").next());
+    blocks.collect()
+}
+
+#[test]
+fn the_programs_of_the_documents_run() {
+    if has(&["-c", "import polars"]) {
+        python(&["-W", "ignore", "-c", &programs("python.md")]);
+    }
+}
+
 #[test]
 fn the_stub_says_what_the_module_has() {
     if has(&["-c", "import mypy.stubtest"]) {
