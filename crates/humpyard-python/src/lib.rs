@@ -10,6 +10,7 @@ mod packets;
 mod scheduler;
 mod simulate;
 mod supervise;
+mod sweep;
 
 use pyo3::prelude::*;
 
@@ -24,5 +25,7 @@ fn declare(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(simulate::run, module)?)?;
     module.add_function(wrap_pyfunction!(simulate::compare, module)?)?;
     module.add_function(wrap_pyfunction!(simulate::options, module)?)?;
+    module.add_class::<sweep::Sweep>()?;
+    module.add_function(wrap_pyfunction!(sweep::simulate_cells, module)?)?;
     scheduler::declare(module)
 }

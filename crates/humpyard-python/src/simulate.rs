@@ -204,7 +204,7 @@ fn remarks(config: &RunConfig, result: &RunResult) -> Vec<String> {
     remarks.iter().map(|remark| keywords(&lab::spelled(remark, MARK))).collect()
 }
 
-fn document(of: &impl Serialize) -> PyResult<String> {
+pub(crate) fn document(of: &impl Serialize) -> PyResult<String> {
     serde_json::to_string(of).map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
 

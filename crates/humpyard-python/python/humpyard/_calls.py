@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Union
 
-from . import _humpyard
+from . import _cells, _humpyard
 from .results import Comparison, Document, RunResult
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from typing_extensions import Unpack
 
     from ._options import CompareOptions, RunOptions, SimulateOptions
@@ -401,6 +403,7 @@ def sweep(
     plan: str | os.PathLike[str] | Mapping[str, object],
     *,
     out: str | os.PathLike[str],
+    executor: Executor | None = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> Document:
@@ -415,6 +418,9 @@ def sweep(
         ``{"options": {"input": "a.pcap"}, "axes": {"policy": ["drr", "hrw"]}}``.
     out : path
         The directory of the table ``runs.parquet`` and of ``manifest.json``.
+    executor : concurrent.futures.Executor, optional
+        Who makes the simulations: a ``ProcessPoolExecutor``, Dask's ``client.get_executor()``, an
+        ``MPIPoolExecutor``. Without one all cores of this machine do. The table is the same, byte for byte.
     progress : callable, optional
         As of `simulate`.
     **options
@@ -431,13 +437,30 @@ def sweep(
         If the plan is wrong; the text says what to do.
 
     """
-    if not isinstance(plan, Mapping):
-        return _command("sweep", [os.fspath(plan)], {"out": out, **options}, progress)
+    if isinstance(plan, Mapping):
+        file, text = "plan", "".join(f"{name} = {_toml(value)}\n" for name, value in plan.items())
+    else:
+        file, text = os.fspath(plan), ""
+    if executor is not None:
+        if options:
+            raise ValueError(f"{next(iter(options))} is for sweeps without an executor: leave it out")
+        text = text or _plan(file)
+        return Document({**json.loads(_cells.sweep(file, text, os.fspath(out), executor, progress)), "holds": True})
+    if not text:
+        return _command("sweep", [file], {"out": out, **options}, progress)
     with tempfile.TemporaryDirectory() as directory:
         file = os.path.join(directory, "plan.toml")
-        with open(file, "w", encoding="utf-8") as text:
-            text.writelines(f"{name} = {_toml(value)}\n" for name, value in plan.items())
+        with open(file, "w", encoding="utf-8") as written:
+            written.write(text)
         return _command("sweep", [file], {"out": out, **options}, progress)
+
+
+def _plan(file: str) -> str:
+    try:
+        with open(file, encoding="utf-8") as text:
+            return text.read()
+    except OSError as error:
+        raise ValueError(f"{file}: the file of the sweep cannot be read: {error.strerror}") from None
 
 
 def _toml(value: object) -> str:

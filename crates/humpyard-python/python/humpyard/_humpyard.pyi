@@ -13,12 +13,14 @@ __all__ = [
     "Refused",
     "Scheduler",
     "Service",
+    "Sweep",
     "Switch",
     "__version__",
     "command",
     "compare",
     "options",
     "run",
+    "simulate_cells",
 ]
 
 __version__: str
@@ -210,3 +212,32 @@ def command(words: Sequence[str], progress: _Progress) -> tuple[str, list[str], 
 
 def options(command: str) -> list[tuple[str, str]]:
     """Return the options of a command, each as a keyword with its help."""
+
+_Runs: TypeAlias = list[tuple[int, int, list[float]]]
+
+@final
+class Sweep:
+    """A sweep that is not done: it knows which simulations are missing, and keeps those that come."""
+
+    def __new__(cls, file: str, text: str, out: str) -> Sweep:
+        """Begin the sweep of a plan, or go on with it, in a directory. Errors name the plan as this file."""
+    @property
+    def done(self) -> str | None:
+        """The document of a sweep that an earlier call has done. None: something is missing."""
+    @property
+    def files(self) -> dict[str, str]:
+        """The files that options name, with their SHA-256."""
+    @property
+    def kept(self) -> int:
+        """How many simulations are kept."""
+    def missing(self) -> list[tuple[int, int]]:
+        """Return the cells and repetitions that are to be simulated next."""
+    def keep(self, runs: _Runs) -> None:
+        """Keep simulations: each one's cell, repetition and figures."""
+    def finish(self) -> str:
+        """Write the dataset and its manifest, and return the document of the sweep."""
+    def give_up(self) -> None:
+        """Leave no file behind if nothing was kept."""
+
+def simulate_cells(file: str, text: str, cells: Sequence[tuple[int, int]], places: Mapping[str, str]) -> _Runs:
+    """Simulate cells of a plan, whose files are at these places here: each one's cell, repetition and figures."""
