@@ -60,6 +60,11 @@ fn python(arguments: &[&str]) -> String {
     let mut python = Command::new(interpreter());
     python.args(arguments).current_dir(crate_directory).env("PYTHONPATH", package.path());
     python.env("MYPYPATH", package.path()).env("MYPY_CACHE_DIR", package.path()).env("PYTHONDONTWRITEBYTECODE", "1");
+    // Where the whole workspace is tested, the program is there, too.
+    let program = env::current_exe().expect("a test knows where it is").with_file_name("../humpyard");
+    if program.exists() {
+        python.env("HUMPYARD_PROGRAM", program);
+    }
     let Output { status, stdout, stderr } = python.output().expect("Python starts");
     let text = |bytes| String::from_utf8(bytes).expect("text");
     let (stdout, stderr) = (text(stdout), text(stderr));

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -148,6 +149,30 @@ class Dask(unittest.TestCase):
         done = hy.sweep(long, out=there, executor=self.client(4).get_executor())
         self.assertLess(done.simulated, 200)
         self.assertEqual(table(there), table(here))
+
+    @unittest.skipIf("HUMPYARD_PROGRAM" not in os.environ, "HUMPYARD_PROGRAM does not name the program humpyard")
+    def test_the_command_line_has_a_cluster_simulate(self) -> None:
+        self.client(4)
+        scheduler = json.loads(self.scheduler.read_text())["address"]
+        file = self.directory / "loads.toml"
+        file.write_text(
+            '[options]\ninput = "gen:mit:packets=500"\n[axes]\npolicy = ["drr", "hrw"]\n[repeat]\ntimes = 9\n'
+        )
+        hy.sweep(file, out=self.directory / "here")
+
+        def called(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+            program = [os.environ["HUMPYARD_PROGRAM"], "sweep", str(file), *words]
+            environment = {**os.environ, "HUMPYARD_PYTHON": sys.executable, **environment}
+            return subprocess.run(program, capture_output=True, text=True, check=False, env=environment)
+
+        done = called("--out", str(self.directory / "there"), "--dask", scheduler, "--json")
+        self.assertEqual((done.returncode, json.loads(done.stdout)["runs"]), (0, 18), done.stderr)
+        self.assertEqual(table(self.directory / "there"), table(self.directory / "here"))
+        lost = called("--out", str(self.directory / "lost"), "--dask", "tcp://127.0.0.1:1")
+        self.assertEqual((lost.returncode, lost.stdout), (2, ""))
+        self.assertIn("--dask: no scheduler at tcp://127.0.0.1:1", lost.stderr)
+        bare = called("--dask", scheduler, HUMPYARD_PYTHON="/bin/false")
+        self.assertIn("--dask needs the packages humpyard and distributed in /bin/false", bare.stderr)
 
     def test_a_capture_travels_to_workers_that_lack_it(self) -> None:
         here, there = self.directory / "here", self.directory / "there"

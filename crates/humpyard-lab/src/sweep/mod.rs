@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use dataset::{COLUMNS_OF_RUNS, DATASET, MANIFEST};
 pub use difference::{Difference, difference};
@@ -34,7 +34,7 @@ use plan::Identity;
 use runs::each;
 
 /// What a sweep came to.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Swept {
     /// Combinations of options.
