@@ -4,8 +4,16 @@
 // the program tells it of arrivals and completions, with times in nanoseconds that never go back.
 //
 // A call that gives a negative number was refused, a `humpyard_error`, and has changed nothing; `humpyard_last_error` has the
-// words. NULL, ids out of range and slots not in service are refused so. One scheduler is used by one thread at a time.
-// Until version 1 a new version may need programs to be compiled anew.
+// words. NULL, ids out of range and slots not in service are refused so.
+//
+// Threads: one thread at a time uses a scheduler; any thread may be the next, if a lock or another hand-over orders the two.
+// Calls of two threads at once on one scheduler damage it, and the library does not notice. Schedulers share nothing:
+// different threads use different ones freely. The words and the code of the last failure are those of the calling thread.
+//
+// Memory: `humpyard_new` allocates all that a scheduler needs. After it no call allocates or frees memory, but for one that is
+// refused, which keeps its words, and `humpyard_free`.
+//
+// Until version 1 a new minor version may need programs to be compiled anew; the name of the shared library then changes.
 
 #ifndef HUMPYARD_H
 #define HUMPYARD_H
@@ -328,6 +336,100 @@ int32_t humpyard_switched(struct humpyard_scheduler *scheduler, uint64_t now_ns,
 // # Safety
 // `scheduler` is NULL or a scheduler that no other thread uses now, and `account` NULL or a place for the answer.
 int32_t humpyard_account(struct humpyard_scheduler *scheduler, struct humpyard_account *account);
+
+// Queues a burst of packets, in their order. Returns 0, and in `answers[i]` what `humpyard_arrive` would return for
+// `packets[i]`: its slot, or a `humpyard_dropped`.
+//
+// The scheduler checks all packets first. If it refuses one, the call returns a `humpyard_error`, no packet has
+// arrived, and `answers` is as it was. `humpyard_last_error` has the number of the packet. Only with
+// `HUMPYARD_ERROR_BROKEN` some may have arrived.
+//
+// # Safety
+// `scheduler` is NULL or a scheduler that no other thread uses now. `packets` is NULL or points to `count` packets,
+// and `answers` NULL or points to place for as many answers; the two do not overlap.
+int32_t humpyard_arrive_burst(struct humpyard_scheduler *scheduler,
+                              uint64_t now_ns,
+                              const struct humpyard_packet *packets,
+                              size_t count,
+                              int64_t *answers);
+
+// Takes the packets that a core serves next, at most `count`. Returns their number, and the packets in `dispatches`;
+// the core serves them in this order. 0 if nothing waits that it may serve.
+//
+// `in_flight` does not limit a burst: it says how many packets a core has before `humpyard_next_core` passes it over.
+// Where clients keep their order and several cores share a queue, a burst has at most one packet of a client.
+//
+// # Safety
+// `scheduler` is NULL or a scheduler that no other thread uses now. `dispatches` is NULL or points to place for
+// `count` packets.
+int32_t humpyard_next_burst(struct humpyard_scheduler *scheduler,
+                            uint64_t now_ns,
+                            uint16_t core,
+                            struct humpyard_dispatch *dispatches,
+                            size_t count);
+
+// Completes a burst of packets, in their order: 0. `slots[i]` names a packet, and its core was busy for `busy_ns[i]`.
+// `busy_ns` may be NULL: 0 for every packet. The packets may be of several cores.
+//
+// The scheduler checks all slots first. If it refuses one, the call returns a `humpyard_error`, and no packet is
+// complete. `humpyard_last_error` has the number of the packet. Only with `HUMPYARD_ERROR_BROKEN` some may be
+// complete.
+//
+// # Safety
+// `scheduler` is NULL or a scheduler that no other thread uses now. `slots` is NULL or points to `count` slots, and
+// `busy_ns` NULL or to as many times.
+int32_t humpyard_complete_burst(struct humpyard_scheduler *scheduler,
+                                uint64_t now_ns,
+                                const uint32_t *slots,
+                                const uint64_t *busy_ns,
+                                size_t count);
+
+// Queues a burst of packets, in their order. Returns 0, and in `answers[i]` what `humpyard_arrive` would return for
+// `packets[i]`: its slot, or a `humpyard_dropped`.
+//
+// The scheduler checks all packets first. If it refuses one, the call returns a `humpyard_error`, no packet has
+// arrived, and `answers` is as it was. `humpyard_last_error` has the number of the packet. Only with
+// `HUMPYARD_ERROR_BROKEN` some may have arrived.
+//
+// # Safety
+// `scheduler` is NULL or a scheduler that no other thread uses now. `packets` is NULL or points to `count` packets,
+// and `answers` NULL or points to place for as many answers; the two do not overlap.
+int32_t humpyard_arrive_burst(struct humpyard_scheduler *scheduler,
+                              uint64_t now_ns,
+                              const struct humpyard_packet *packets,
+                              size_t count,
+                              int64_t *answers);
+
+// Takes the packets that a core serves next, at most `count`. Returns their number, and the packets in `dispatches`;
+// the core serves them in this order. 0 if nothing waits that it may serve.
+//
+// `in_flight` does not limit a burst: it says how many packets a core has before `humpyard_next_core` passes it over.
+// Where clients keep their order and several cores share a queue, a burst has at most one packet of a client.
+//
+// # Safety
+// `scheduler` is NULL or a scheduler that no other thread uses now. `dispatches` is NULL or points to place for
+// `count` packets.
+int32_t humpyard_next_burst(struct humpyard_scheduler *scheduler,
+                            uint64_t now_ns,
+                            uint16_t core,
+                            struct humpyard_dispatch *dispatches,
+                            size_t count);
+
+// Completes a burst of packets, in their order: 0. `slots[i]` names a packet, and its core was busy for `busy_ns[i]`.
+// `busy_ns` may be NULL: 0 for every packet. The packets may be of several cores.
+//
+// The scheduler checks all slots first. If it refuses one, the call returns a `humpyard_error`, and no packet is
+// complete. `humpyard_last_error` has the number of the packet. Only with `HUMPYARD_ERROR_BROKEN` some may be
+// complete.
+//
+// # Safety
+// `scheduler` is NULL or a scheduler that no other thread uses now. `slots` is NULL or points to `count` slots, and
+// `busy_ns` NULL or to as many times.
+int32_t humpyard_complete_burst(struct humpyard_scheduler *scheduler,
+                                uint64_t now_ns,
+                                const uint32_t *slots,
+                                const uint64_t *busy_ns,
+                                size_t count);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -6,7 +6,7 @@ use humpyard::config::{SchedulerConfig, ServiceConfig};
 use humpyard::cost::LinearCost;
 use humpyard::embed::{self, Embedded, Refusal};
 use humpyard::id::{ClientId, FlowId, ServiceId};
-use humpyard::mechanism::{self, DropReason, FlowOrder, Limits};
+use humpyard::mechanism::{self, Arrival, DropReason, FlowOrder, Limits};
 use humpyard::packet;
 use humpyard::policy::Ties;
 use humpyard::random::Seed;
@@ -26,6 +26,15 @@ pub enum Dropped {
     ClientFull = -3,
     /// Its room was given to another packet: never in this version, in which the packet that comes is the one dropped.
     PushedOut = -4,
+}
+
+/// Returns the number that says what became of a packet that came: its slot, or a [`Dropped`].
+#[inline]
+pub(crate) fn answer(arrival: Arrival) -> i64 {
+    match arrival {
+        Arrival::Queued(slot) => slot.0.into(),
+        Arrival::Dropped(reason) => Dropped::from(reason) as i64,
+    }
 }
 
 impl From<DropReason> for Dropped {
@@ -160,15 +169,38 @@ pub struct Packet {
 }
 
 impl Packet {
-    pub(crate) fn read(&self) -> Result<packet::Packet, Refusal> {
+    /// Rejects a part that is not.
+    #[inline]
+    pub(crate) fn check_part(&self) -> Result<(), Refusal> {
+        match self.part {
+            0..=3 => Ok(()),
+            part => Err(Refusal::argument(format!("no part {part}: there are 4, numbered from 0"))),
+        }
+    }
+
+    /// Rejects packets of which one has a part that is not.
+    #[inline]
+    pub(crate) fn check_parts(packets: &[Self]) -> Result<(), Refusal> {
+        // Parts fill two bits, so one look at the bits of all finds any beyond. By fours this takes fewer steps.
+        let bits = |packets: &[Self]| packets.iter().fold(0, |bits, packet| bits | packet.part);
+        let (fours, rest) = packets.as_chunks::<4>();
+        if fours.iter().fold(bits(rest), |all, four| all | bits(four)) <= 3 {
+            return Ok(());
+        }
+        let wrong = packets.iter().enumerate().find_map(|(number, packet)| Some((number, packet.check_part().err()?)));
+        wrong.map_or(Ok(()), |(number, refusal)| Err(refusal.of_packet(number)))
+    }
+
+    /// Returns the packet for the scheduler; its part was checked.
+    #[inline]
+    pub(crate) fn read(&self) -> packet::Packet {
         let part = match self.part {
-            0 => packet::Part::Whole,
             1 => packet::Part::First,
             2 => packet::Part::Middle,
             3 => packet::Part::Last,
-            part => return Err(Refusal::argument(format!("no part {part}: there are 4, numbered from 0"))),
+            _ => packet::Part::Whole,
         };
-        Ok(packet::Packet {
+        packet::Packet {
             key: self.key,
             estimate: self.estimate,
             flow: FlowId(self.flow),
@@ -179,7 +211,7 @@ impl Packet {
             part,
             changes_connection: self.changes_connection != 0,
             ..packet::Packet::default()
-        })
+        }
     }
 }
 
@@ -299,17 +331,24 @@ pub(crate) unsafe fn text<'a>(name: &'static str, text: *const c_char) -> Result
 ///
 /// # Safety
 /// `list` is NULL or points to `count` items that stay.
-unsafe fn list<'a, T>(name: &'static str, list: *const T, count: usize) -> Result<&'a [T], Failure> {
+pub(crate) unsafe fn list<'a, T>(name: &'static str, list: *const T, count: usize) -> Result<&'a [T], Failure> {
+    check_list(name, list, count)?;
     if count == 0 {
-        Ok(&[])
-    } else if list.is_null() {
-        Err(Failure::Null(name))
-    } else if count > Embedded::PLACES_MAX {
-        Err(Refusal::argument(format!("{count} {name} are too many")).into())
-    } else {
-        // SAFETY: it is not NULL, not too long for an object, and the caller says that the items are there.
-        Ok(unsafe { core::slice::from_raw_parts(list, count) })
+        return Ok(&[]);
     }
+    // SAFETY: it is not NULL, not too long for an object, and the caller says that the items are there.
+    Ok(unsafe { core::slice::from_raw_parts(list, count) })
+}
+
+/// Rejects a list that is NULL or longer than there can be places, unless it is empty.
+pub(crate) fn check_list<T>(name: &'static str, list: *const T, count: usize) -> Result<(), Failure> {
+    if count > 0 && list.is_null() {
+        return Err(Failure::Null(name));
+    }
+    if count > Embedded::PLACES_MAX {
+        return Err(Refusal::argument(format!("{count} {name} are too many")).into());
+    }
+    Ok(())
 }
 
 /// Reads the length of the longest packet and a configuration; NULL is all defaults.

@@ -4,9 +4,11 @@
 //! cannot know is whether a pointer that is not NULL is good; that is what the safety sections say.
 //!
 //! The names of types are those of Rust; in C they are `struct humpyard_config` and so on.
+mod burst;
 mod data;
 mod failure;
 
+pub use burst::{humpyard_arrive_burst, humpyard_complete_burst, humpyard_next_burst};
 pub use data::{Account, Config, Dispatch, Dropped, Packet, Part, Service, Switch, Unit};
 pub use failure::Error;
 
@@ -14,7 +16,6 @@ use core::ffi::{CStr, c_char};
 
 use failure::Failure;
 use humpyard::embed::{self, Embedded, Refusal};
-use humpyard::mechanism::Arrival;
 use humpyard::unit::Time;
 
 /// Packets, their queues, and the policies that order them.
@@ -91,17 +92,13 @@ pub unsafe extern "C" fn humpyard_free(scheduler: *mut Scheduler) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn humpyard_arrive(scheduler: *mut Scheduler, now_ns: u64, packet: *const Packet) -> i64 {
     // SAFETY: the caller says that both are NULL or good, and that no other thread uses the scheduler.
-    let (scheduler, packet) = unsafe { (scheduler.as_mut(), packet.as_ref()) };
-    let arrived = || -> Result<Arrival, Failure> {
-        let scheduler = scheduler.ok_or(Failure::Null("scheduler"))?;
+    let (scheduler, packet) = unsafe { (of_scheduler(scheduler), packet.as_ref()) };
+    let arrived = scheduler.and_then(|scheduler| {
         let packet = packet.ok_or(Failure::Null("packet"))?;
-        Ok(scheduler.embedded.arrive(Time::from_ns(now_ns), packet.read()?)?)
-    };
-    match arrived() {
-        Ok(Arrival::Queued(slot)) => slot.0.into(),
-        Ok(Arrival::Dropped(reason)) => Dropped::from(reason) as i64,
-        Err(failure) => failure.tell().into(),
-    }
+        packet.check_part()?;
+        Ok(scheduler.arrive(Time::from_ns(now_ns), packet.read())?)
+    });
+    arrived.map_or_else(|failure| failure.tell().into(), data::answer)
 }
 
 /// Finds a core that has room and for which something may wait: 1 and its number in `core`, or 0 if there is none. Ask
@@ -234,17 +231,30 @@ pub unsafe extern "C" fn humpyard_account(scheduler: *mut Scheduler, account: *m
     unsafe { ask(scheduler, "account", account, question) }
 }
 
+/// A scheduler may go from one thread to another, as the header says.
+const _: fn() = || {
+    fn goes_to_another_thread<T: Send>() {}
+    goes_to_another_thread::<Scheduler>();
+};
+
 /// Tells a scheduler of an event: 0, or an [`Error`].
 ///
 /// # Safety
 /// `scheduler` is NULL or a scheduler that no other thread uses now.
 unsafe fn tell(scheduler: *mut Scheduler, event: impl FnOnce(&mut Embedded) -> Result<(), Refusal>) -> i32 {
     // SAFETY: as the caller says.
-    let told = match unsafe { scheduler.as_mut() } {
-        Some(scheduler) => event(&mut scheduler.embedded).map_err(Failure::from),
-        None => Err(Failure::Null("scheduler")),
-    };
+    let told = unsafe { of_scheduler(scheduler) }.and_then(|scheduler| event(scheduler).map_err(Failure::from));
     told.map_or_else(Failure::tell, |()| 0)
+}
+
+/// Returns the scheduler behind a pointer.
+///
+/// # Safety
+/// `scheduler` is NULL or a scheduler that no other thread uses until the answer is gone.
+unsafe fn of_scheduler<'a>(scheduler: *mut Scheduler) -> Result<&'a mut Embedded, Failure> {
+    // SAFETY: as the caller says.
+    let scheduler = unsafe { scheduler.as_mut() };
+    scheduler.map(|scheduler| &mut scheduler.embedded).ok_or(Failure::Null("scheduler"))
 }
 
 /// Asks a scheduler, and writes the answer: 1, or 0 if it has none, or an [`Error`].

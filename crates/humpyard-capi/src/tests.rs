@@ -52,6 +52,30 @@ impl Owned {
         unsafe { humpyard_complete(self.0, now_ns, slot, 1) }
     }
 
+    fn arrive_burst(&self, now_ns: u64, packets: &[Packet]) -> Result<Vec<i64>, i32> {
+        let mut answers = vec![0; packets.len()];
+        let (from, to) = (packets.as_ptr(), answers.as_mut_ptr());
+        // SAFETY: there are as many answers as packets.
+        match unsafe { humpyard_arrive_burst(self.0, now_ns, from, packets.len(), to) } {
+            0 => Ok(answers),
+            code => Err(code),
+        }
+    }
+
+    fn next_burst(&self, now_ns: u64, core: u16, most: usize) -> Result<Vec<Dispatch>, i32> {
+        let mut dispatches = vec![zero(); most];
+        // SAFETY: there is place for as many.
+        let given = unsafe { humpyard_next_burst(self.0, now_ns, core, dispatches.as_mut_ptr(), most) };
+        dispatches.truncate(usize::try_from(given).map_err(|_| given)?);
+        Ok(dispatches)
+    }
+
+    fn complete_burst(&self, now_ns: u64, slots: &[u32], busy_ns: Option<&[u64]>) -> i32 {
+        let busy_ns = busy_ns.map_or(null(), <[u64]>::as_ptr);
+        // SAFETY: there are as many times as slots, or none.
+        unsafe { humpyard_complete_burst(self.0, now_ns, slots.as_ptr(), busy_ns, slots.len()) }
+    }
+
     fn account(&self) -> Result<Account, i32> {
         answer(|account| {
             // SAFETY: both are good.
@@ -323,4 +347,100 @@ fn each_thread_has_its_own_words() {
     let of_another = std::thread::spawn(|| (last_error(), humpyard_last_error_code()));
     assert_eq!(of_another.join().unwrap(), (String::new(), 0));
     assert_eq!(last_error(), "slot 0 has no packet in service");
+}
+
+#[test]
+fn a_burst_does_what_single_calls_do() {
+    let config = Config { clients: 2, client_limit: 2, in_flight: 4, unit: Unit::Nanoseconds as u8, ..zero() };
+    let (single, burst) = (Owned::new(c"gr3", &config), Owned::new(c"gr3", &config));
+    let packets = [0, 0, 0, 1].map(|client| Packet { client, length: 100, ..zero() });
+    let answers = packets.map(|packet| single.arrive(5, packet));
+    assert_eq!(answers, [0, 1, Dropped::ClientFull as i64, 2]);
+    assert_eq!(burst.arrive_burst(5, &packets), Ok(answers.to_vec()));
+    let given: Vec<Dispatch> = (0..3).map(|_| single.next(6, 0).unwrap()).collect();
+    assert_eq!(burst.next_burst(6, 0, 2), Ok(given[..2].to_vec()));
+    assert_eq!(burst.next_burst(6, 0, 9), Ok(given[2..].to_vec()));
+    assert_eq!(burst.next_burst(6, 0, 9), Ok(vec![]));
+    let slots: Vec<u32> = given.iter().map(|dispatch| dispatch.slot).collect();
+    slots.iter().for_each(|&slot| assert_eq!(single.complete(7, slot), 0));
+    assert_eq!(burst.complete_burst(7, &slots[..2], Some(&[1, 1])), 0);
+    assert_eq!(burst.complete_burst(7, &slots[2..], None), 0);
+    assert_eq!(burst.account(), single.account());
+    assert_eq!(burst.account(), Ok(Account { arrived: 4, processed: 3, client_full: 1, ..zero() }));
+    assert_eq!(burst.arrive_burst(7, &[]), Ok(vec![]));
+    assert_eq!(burst.complete_burst(7, &[], None), 0);
+}
+
+#[test]
+fn a_burst_may_exceed_the_packets_in_flight_but_not_overtake() {
+    let alone = Owned::new(c"fcfs", &zero());
+    assert_eq!(alone.arrive_burst(0, &[zero(); 3]), Ok(vec![0, 1, 2]));
+    assert_eq!(alone.next_burst(0, 0, 5).map(|given| given.len()), Ok(3));
+    let of_two_clients = [0, 1, 0].map(|client| Packet { client, ..zero() });
+    let shared = Owned::new(c"drr", &Config { cores: 2, clients: 2, ..zero() });
+    assert_eq!(shared.arrive_burst(0, &of_two_clients), Ok(vec![0, 1, 2]));
+    assert_eq!(shared.next_burst(0, 0, 5).map(|given| given.len()), Ok(2));
+    assert_eq!(shared.complete_burst(0, &[1, 0], None), 0);
+    assert_eq!(shared.next_burst(0, 1, 5).map(|given| given.len()), Ok(1));
+}
+
+#[test]
+fn a_burst_that_is_refused_changes_nothing() {
+    let scheduler = Owned::new(c"drr", &Config { clients: 2, in_flight: 4, ..zero() });
+    let arrive = |packets: &[Packet]| scheduler.arrive_burst(10, packets).unwrap_err();
+    let wrong = Error::Argument;
+    let client = Packet { client: 2, ..zero() };
+    assert_refused(
+        arrive(&[zero(), client]),
+        wrong,
+        "packet 1 of the burst: no client 2: there are 2, numbered from 0",
+    );
+    let part = Packet { part: 7, ..zero() };
+    assert_refused(
+        arrive(&[zero(), zero(), part]),
+        wrong,
+        "packet 2 of the burst: no part 7: there are 4, numbered from 0",
+    );
+    assert_refused(arrive(&[part; 5]), wrong, "packet 0 of the burst: no part 7: there are 4, numbered from 0");
+    assert_eq!(scheduler.account(), Ok(zero()));
+    assert_eq!(scheduler.arrive_burst(10, &[zero(); 3]), Ok(vec![0, 1, 2]));
+    assert_refused(
+        scheduler.arrive_burst(9, &[zero()]).unwrap_err(),
+        Error::Order,
+        "time goes back from 10 ns to 9 ns",
+    );
+    assert_refused(scheduler.next_burst(10, 1, 4).unwrap_err(), wrong, "no core 1: there are 1, numbered from 0");
+    assert_eq!(scheduler.next_burst(10, 0, 2).map(|given| given.len()), Ok(2));
+    for (slots, error, words) in [
+        (&[0, 1, 2][..], Error::Order, "packet 2 of the burst: slot 2 has no packet in service"),
+        (&[1, 1], Error::Order, "packet 1 of the burst: slot 1 has no packet in service"),
+        (&[0, 5000], wrong, "packet 1 of the burst: no slot 5000: there are 1024, numbered from 0"),
+    ] {
+        assert_refused(scheduler.complete_burst(10, slots, None), error, words);
+    }
+    assert_refused(scheduler.complete_burst(9, &[0, 1], None), Error::Order, "time goes back from 10 ns to 9 ns");
+    assert_eq!(scheduler.complete_burst(10, &[0, 1], None), 0);
+    assert_eq!(scheduler.account(), Ok(Account { arrived: 3, processed: 2, held: 1, ..zero() }));
+}
+
+#[test]
+fn bursts_refuse_null_and_lists_that_cannot_be() {
+    let scheduler = Owned::new(c"gr3", &zero());
+    let refused = |code: i32, name| assert_refused(code, Error::Null, &format!("`{name}` is NULL"));
+    let none: *mut Scheduler = null_mut();
+    // SAFETY: NULL is allowed, and the rest is good.
+    unsafe {
+        refused(humpyard_arrive_burst(none, 0, &zero(), 1, &mut 0), "scheduler");
+        refused(humpyard_next_burst(none, 0, 0, &mut zero(), 1), "scheduler");
+        refused(humpyard_complete_burst(none, 0, &0, null(), 1), "scheduler");
+        refused(humpyard_arrive_burst(scheduler.0, 0, null(), 1, &mut 0), "packets");
+        refused(humpyard_arrive_burst(scheduler.0, 0, &zero(), 1, null_mut()), "answers");
+        refused(humpyard_next_burst(scheduler.0, 0, 0, null_mut(), 1), "dispatches");
+        refused(humpyard_complete_burst(scheduler.0, 0, null(), null(), 1), "slots");
+        assert_eq!(humpyard_arrive_burst(scheduler.0, 0, null(), 0, null_mut()), 0);
+        assert_eq!(humpyard_next_burst(scheduler.0, 0, 0, null_mut(), 0), 0);
+        assert_eq!(humpyard_complete_burst(scheduler.0, 0, null(), null(), 0), 0);
+        let many = humpyard_next_burst(scheduler.0, 0, 0, &mut zero(), usize::MAX);
+        assert_refused(many, Error::Argument, &format!("{} dispatches are too many", usize::MAX));
+    }
 }

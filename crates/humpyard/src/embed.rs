@@ -17,6 +17,8 @@
 //! # Ok::<(), humpyard::embed::Refusal>(())
 //! ```
 
+mod burst;
+
 use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
@@ -76,6 +78,12 @@ impl Refusal {
 
     fn order(message: String) -> Self {
         Self { kind: RefusalKind::Order, message }
+    }
+
+    /// Returns this refusal of one packet as that of its burst: the text begins with the packet's number, from 0.
+    #[must_use]
+    pub fn of_packet(self, number: usize) -> Self {
+        Self { message: format!("packet {number} of the burst: {}", self.message), ..self }
     }
 
     fn broken(failure: &str) -> Self {
@@ -152,6 +160,7 @@ pub fn services(
 }
 
 /// Refuses an id that nothing has.
+#[inline]
 fn within(what: &str, id: usize, count: usize) -> Result<(), Refusal> {
     if id < count {
         return Ok(());
@@ -236,23 +245,9 @@ impl Embedded {
     /// A client, flow or service that is not, a packet longer than the longest, and time that goes back.
     pub fn arrive(&mut self, now: Time, packet: Packet) -> Result<Arrival, Refusal> {
         self.guarded(|this| {
-            within("client", packet.client.index(), this.of_client.len())?;
-            within("flow", packet.flow.index(), this.of_flow.len())?;
-            within("service", packet.service.index(), this.services)?;
-            if packet.length > this.longest {
-                let Packet { length, .. } = packet;
-                return Err(Refusal::argument(format!(
-                    "{length} bytes are more than the longest packet's {}",
-                    this.longest
-                )));
-            }
+            this.check_packet(&packet)?;
             this.advance(now)?;
-            let arrival = this.scheduler.on_arrival(now, &Packet { arrival: now, ..packet });
-            if let Arrival::Queued(_) = arrival {
-                this.of_client[packet.client.index()] += 1;
-                this.of_flow[packet.flow.index()] += 1;
-            }
-            Ok(arrival)
+            Ok(this.admit(now, packet))
         })
     }
 
@@ -291,17 +286,10 @@ impl Embedded {
     /// A slot whose packet is not in service, and time that goes back.
     pub fn complete(&mut self, now: Time, slot: u32, busy: Time) -> Result<Completed, Refusal> {
         self.guarded(|this| {
-            let slot = Slot(slot);
-            within("slot", slot.index(), this.in_service.len())?;
-            if !this.in_service[slot.index()] {
-                return Err(Refusal::order(format!("slot {slot} has no packet in service")));
-            }
-            this.advance(now)?;
-            let completed = this.scheduler.on_completion(now, slot, busy.min(this.busy_max));
-            this.in_service[slot.index()] = false;
-            this.of_client[completed.packet.client.index()] -= 1;
-            this.of_flow[completed.packet.flow.index()] -= 1;
-            Ok(completed)
+            this.check_time(now)?;
+            this.take_back(slot)?;
+            this.now = now;
+            Ok(this.finish(now, slot, busy))
         })
     }
 
@@ -427,25 +415,84 @@ impl Embedded {
 
     /// Keeps the switches that follow from a call until the host asks for them. A packet that was held back may find its queue
     /// full after all, and is gone.
+    #[inline(always)]
     fn settle(&mut self) {
         while let Some(effect) = self.scheduler.next_effect() {
-            match effect {
-                Effect::Switch(switch) => self.switches.push_back(switch),
-                Effect::Dropped(Dropped { packet, .. }) => {
-                    self.of_client[packet.client.index()] -= 1;
-                    self.of_flow[packet.flow.index()] -= 1;
-                }
-                Effect::Left(_) => unreachable!("there is no exit"),
+            self.follow(effect);
+        }
+    }
+
+    /// Keeps one effect. Apart from the calls that rarely have one.
+    #[inline(never)]
+    fn follow(&mut self, effect: Effect) {
+        match effect {
+            Effect::Switch(switch) => self.switches.push_back(switch),
+            Effect::Dropped(Dropped { packet, .. }) => {
+                self.of_client[packet.client.index()] -= 1;
+                self.of_flow[packet.flow.index()] -= 1;
             }
+            Effect::Left(_) => unreachable!("there is no exit"),
         }
     }
 
     fn advance(&mut self, now: Time) -> Result<(), Refusal> {
+        self.check_time(now)?;
+        self.now = now;
+        Ok(())
+    }
+
+    /// Rejects time that goes back.
+    #[inline]
+    fn check_time(&self, now: Time) -> Result<(), Refusal> {
         if now < self.now {
             return Err(Refusal::order(format!("time goes back from {:?} to {now:?}", self.now)));
         }
-        self.now = now;
         Ok(())
+    }
+
+    /// Rejects a packet of a client, flow or service that is not, and one longer than the longest.
+    #[inline]
+    fn check_packet(&self, packet: &Packet) -> Result<(), Refusal> {
+        within("client", packet.client.index(), self.of_client.len())?;
+        within("flow", packet.flow.index(), self.of_flow.len())?;
+        within("service", packet.service.index(), self.services)?;
+        let (length, longest) = (packet.length, self.longest);
+        if length > longest {
+            return Err(Refusal::argument(format!("{length} bytes are more than the longest packet's {longest}")));
+        }
+        Ok(())
+    }
+
+    /// Hands a packet that was checked to the scheduler.
+    #[inline(always)]
+    fn admit(&mut self, now: Time, packet: Packet) -> Arrival {
+        let arrival = self.scheduler.on_arrival(now, &Packet { arrival: now, ..packet });
+        if let Arrival::Queued(_) = arrival {
+            self.of_client[packet.client.index()] += 1;
+            self.of_flow[packet.flow.index()] += 1;
+        }
+        arrival
+    }
+
+    /// Marks a slot as no longer in service; rejects one that is not.
+    #[inline]
+    fn take_back(&mut self, slot: u32) -> Result<(), Refusal> {
+        let count = self.in_service.len();
+        match self.in_service.get_mut(Slot(slot).index()) {
+            Some(in_service @ true) => *in_service = false,
+            Some(false) => return Err(Refusal::order(format!("slot {slot} has no packet in service"))),
+            None => within("slot", Slot(slot).index(), count)?,
+        }
+        Ok(())
+    }
+
+    /// Completes the packet of a slot that was taken back.
+    #[inline(always)]
+    fn finish(&mut self, now: Time, slot: u32, busy: Time) -> Completed {
+        let completed = self.scheduler.on_completion(now, Slot(slot), busy.min(self.busy_max));
+        self.of_client[completed.packet.client.index()] -= 1;
+        self.of_flow[completed.packet.flow.index()] -= 1;
+        completed
     }
 }
 
