@@ -15,7 +15,7 @@ PROMETHEUS = $(abspath $(or $(CARGO_TARGET_DIR),target))/prometheus
 # Property tests draw the same cases each time. By `cargo test` alone they draw others each time.
 PROPTEST_RNG_SEED ?= 1
 
-.PHONY: help demo test reproduce format lint docs check-no-std bench bench-instructions bench-share bench-sim bench-dispatch bench-overload bench-wire bench-python validate promises prerequisites prometheus python transcode clean
+.PHONY: help demo test reproduce format lint docs check-no-std bench bench-instructions bench-share bench-sim bench-dispatch bench-overload bench-wire bench-python validate promises install prerequisites prometheus python transcode clean
 
 help:
 	@echo "make demo     show who waits under three policies, simulated and live, and write report.html (half a minute after the build)"
@@ -31,6 +31,7 @@ help:
 	@echo "make bench-python  time simulations from Python in turn with the command line (two minutes after the builds)"
 	@echo "make validate  hold the simulator against live runs, in a hundred cells (half an hour, alone on the machine; ARGUMENTS=...)"
 	@echo "make promises  hold recommend against captures of real programs, made on the spot (half an hour, alone; root)"
+	@echo "make install  build the library for C alone, and install it with header and pkg-config file (DESTDIR=, PREFIX=, LIBDIR=)"
 	@echo "make clean    remove everything built"
 
 demo: prerequisites
@@ -45,8 +46,10 @@ test: prerequisites prometheus transcode format lint docs check-no-std
 	@scripts/prerequisites network
 	@scripts/prerequisites vectorscan
 	@scripts/prerequisites scapy
+	@scripts/prerequisites c-library
+	@scripts/prerequisites valgrind
 	HUMPYARD_PYTHON=$(PYTHON) HUMPYARD_PROMETHEUS=$(PROMETHEUS) PROPTEST_RNG_SEED=$(PROPTEST_RNG_SEED) \
-		$(CARGO) test --locked --workspace --all-features
+		$(if $(shell command -v apt-get),HUMPYARD_REQUIRE_C_LIBRARY=1) $(CARGO) test --locked --workspace --all-features
 	$(or $(CARGO_TARGET_DIR),target)/debug/examples/own_packets
 # The limits are those of one architecture.
 ifeq ($(shell uname -m),x86_64)
@@ -125,6 +128,10 @@ bench-wire: prerequisites
 	@scripts/prerequisites dpdk
 	$(CARGO) build --locked --release --package humpyard-wire --example flood
 	$(CARGO) bench --locked --package humpyard-cli --bench wire -- $(ARGUMENTS)
+
+# The library for C, built alone: its size and its symbols do not depend on the rest of the workspace.
+install:
+	@DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" LIBDIR="$(LIBDIR)" CARGO="$(CARGO)" scripts/install-c-library
 
 prerequisites:
 	@scripts/prerequisites

@@ -384,53 +384,6 @@ int32_t humpyard_complete_burst(struct humpyard_scheduler *scheduler,
                                 const uint64_t *busy_ns,
                                 size_t count);
 
-// Queues a burst of packets, in their order. Returns 0, and in `answers[i]` what `humpyard_arrive` would return for
-// `packets[i]`: its slot, or a `humpyard_dropped`.
-//
-// The scheduler checks all packets first. If it refuses one, the call returns a `humpyard_error`, no packet has
-// arrived, and `answers` is as it was. `humpyard_last_error` has the number of the packet. Only with
-// `HUMPYARD_ERROR_BROKEN` some may have arrived.
-//
-// # Safety
-// `scheduler` is NULL or a scheduler that no other thread uses now. `packets` is NULL or points to `count` packets,
-// and `answers` NULL or points to place for as many answers; the two do not overlap.
-int32_t humpyard_arrive_burst(struct humpyard_scheduler *scheduler,
-                              uint64_t now_ns,
-                              const struct humpyard_packet *packets,
-                              size_t count,
-                              int64_t *answers);
-
-// Takes the packets that a core serves next, at most `count`. Returns their number, and the packets in `dispatches`;
-// the core serves them in this order. 0 if nothing waits that it may serve.
-//
-// `in_flight` does not limit a burst: it says how many packets a core has before `humpyard_next_core` passes it over.
-// Where clients keep their order and several cores share a queue, a burst has at most one packet of a client.
-//
-// # Safety
-// `scheduler` is NULL or a scheduler that no other thread uses now. `dispatches` is NULL or points to place for
-// `count` packets.
-int32_t humpyard_next_burst(struct humpyard_scheduler *scheduler,
-                            uint64_t now_ns,
-                            uint16_t core,
-                            struct humpyard_dispatch *dispatches,
-                            size_t count);
-
-// Completes a burst of packets, in their order: 0. `slots[i]` names a packet, and its core was busy for `busy_ns[i]`.
-// `busy_ns` may be NULL: 0 for every packet. The packets may be of several cores.
-//
-// The scheduler checks all slots first. If it refuses one, the call returns a `humpyard_error`, and no packet is
-// complete. `humpyard_last_error` has the number of the packet. Only with `HUMPYARD_ERROR_BROKEN` some may be
-// complete.
-//
-// # Safety
-// `scheduler` is NULL or a scheduler that no other thread uses now. `slots` is NULL or points to `count` slots, and
-// `busy_ns` NULL or to as many times.
-int32_t humpyard_complete_burst(struct humpyard_scheduler *scheduler,
-                                uint64_t now_ns,
-                                const uint32_t *slots,
-                                const uint64_t *busy_ns,
-                                size_t count);
-
 #ifdef __cplusplus
 }  // extern "C"
 #endif  // __cplusplus

@@ -1,5 +1,5 @@
-//! Instructions of bursts of 32 packets, by the calls of Rust and by those of C, held to limits: `make
-//! bench-instructions`.
+//! Instructions of bursts of 32 packets, by calls of Rust and by those of C, held to limits:
+//! `make bench-instructions`.
 //!
 //! A benchmark counts 1,024 packets. A core takes a burst, completes it, and as many packets arrive. Both languages
 //! make the same calls of the same scheduler. C may take 25 instructions a packet more.

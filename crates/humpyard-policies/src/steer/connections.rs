@@ -152,7 +152,8 @@ impl Classes {
     fn join(&mut self, packet: &Packet) {
         let weight = self.weights[packet.client.index()];
         let held = self.held(packet);
-        let begins = *held == 0;
+        // A packet without bytes neither makes a client active nor ends that.
+        let begins = *held == 0 && packet.length > 0;
         *held += u64::from(packet.length);
         if begins {
             self.active[packet.service] += u64::from(weight);
@@ -163,7 +164,7 @@ impl Classes {
         let weight = self.weights[packet.client.index()];
         let held = self.held(packet);
         *held -= u64::from(packet.length);
-        if *held == 0 {
+        if *held == 0 && packet.length > 0 {
             self.active[packet.service] -= u64::from(weight);
         }
     }

@@ -367,6 +367,18 @@ mod tests {
     }
 
     #[test]
+    fn packets_without_bytes_make_no_class_active() {
+        let params = GpsHrwParams { weight: Weight::Class, ..GpsHrwParams::default() };
+        for lengths in [[0, 100], [100, 0]] {
+            let mut run = Cores::<GpsHrw>::with_clients(&params, 8, 2, &[3, 1]);
+            lengths.map(|length| run.arrive(0, length));
+            lengths.map(|_| run.complete(0));
+            run.arrive(1, 1000);
+            assert_eq!(run.policy.connections.of(FlowId(1)).whole, 8, "nobody else has any");
+        }
+    }
+
+    #[test]
     fn eager_sets_know_of_every_connection() {
         for (eager, expected) in [(false, vec![8, 0]), (true, vec![4, 4])] {
             let mut run = run(&GpsHrwParams { eager, beta: 2.0, ..GpsHrwParams::default() }, 2);
