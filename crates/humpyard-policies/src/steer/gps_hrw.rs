@@ -371,8 +371,10 @@ mod tests {
         let params = GpsHrwParams { weight: Weight::Class, ..GpsHrwParams::default() };
         for lengths in [[0, 100], [100, 0]] {
             let mut run = Cores::<GpsHrw>::with_clients(&params, 8, 2, &[3, 1]);
-            lengths.map(|length| run.arrive(0, length));
-            lengths.map(|_| run.complete(0));
+            for length in lengths {
+                run.arrive(0, length);
+            }
+            lengths.iter().for_each(|_| run.complete(0));
             run.arrive(1, 1000);
             assert_eq!(run.policy.connections.of(FlowId(1)).whole, 8, "nobody else has any");
         }
