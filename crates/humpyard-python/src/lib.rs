@@ -2,6 +2,7 @@
 //! around it is in `python/humpyard`.
 #![forbid(unsafe_code)]
 
+mod policy;
 mod scheduler;
 
 use pyo3::prelude::*;
@@ -11,5 +12,6 @@ use pyo3::prelude::*;
 #[pyo3(name = "_humpyard")]
 fn declare(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    policy::declare(module)?;
     scheduler::declare(module)
 }
