@@ -84,6 +84,7 @@ Compares simulations with the same options and seeds. Exits with 1 if a figure d
 
 pub(crate) const SWEEP_EXAMPLES: &str = "Examples:
   humpyard sweep loads.toml --out loads
+  humpyard sweep loads.toml --dask tcp://10.0.0.1:8786
   humpyard sweep plot loads --x load --y p99 --line policy --log y
   humpyard sweep plot loads --x load --y p99 --line policy --only cores=4
   humpyard sweep diff loads loads-of-yesterday

@@ -6,6 +6,7 @@ use clap::Args;
 use humpyard::lab::spelled;
 use serde::Serialize;
 
+use crate::caller;
 use crate::failure::Failure;
 use crate::layout::{fitted, width};
 use crate::visible::visible;
@@ -18,6 +19,9 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 
 /// Writes to the standard output what holds no text of an input, or escapes it already.
 pub(crate) fn print_as_is(text: &str) -> Result<(), Failure> {
+    if caller::answered(text) {
+        return Ok(());
+    }
     let mut stdout = io::stdout().lock();
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
     let written = written.or_else(|error| if error.kind() == ErrorKind::BrokenPipe { Ok(()) } else { Err(error) });
@@ -124,5 +128,8 @@ pub(crate) fn print_json(document: &impl Serialize) -> Result<(), Failure> {
 
 /// Writes a line to the standard error; if that is closed there is nobody to tell.
 pub(crate) fn say(line: &str) {
+    if caller::said(line) {
+        return;
+    }
     let _ = writeln!(io::stderr(), "{}", visible(line));
 }

@@ -3,6 +3,7 @@
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::io::{IsTerminal, stderr};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use humpyard::frame::Frame;
@@ -10,6 +11,7 @@ use humpyard::traffic::TrafficError;
 use humpyard::traffic::source::Source;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::caller::{self, Caller};
 use crate::figures::{packet_rate, percent};
 use crate::output;
 use crate::visible::visible;
@@ -24,6 +26,8 @@ pub(crate) struct Progress {
     busy: Cell<Option<f64>>,
     /// When the next line is due, where the standard error is no terminal. `None`: no lines are asked for.
     next_line: Cell<Option<Instant>>,
+    /// Who hears of it instead.
+    caller: Option<Rc<dyn Caller>>,
 }
 
 /// Time until the first line where there is no bar, and between two lines.
@@ -39,7 +43,8 @@ const OPEN: &str = "{prefix:24} {spinner} {msg:>32}  for {elapsed}";
 
 impl Progress {
     pub(crate) fn new(label: &str, quiet: bool) -> Self {
-        let has_bar = !quiet && stderr().is_terminal();
+        let caller = caller::caller();
+        let has_bar = !quiet && caller.is_none() && stderr().is_terminal();
         let bar = if has_bar { ProgressBar::new(STEPS) } else { ProgressBar::hidden() };
         let now = Instant::now();
         let progress = Self {
@@ -47,7 +52,8 @@ impl Progress {
             started: Cell::new(now),
             measured: Cell::new(true),
             busy: Cell::new(None),
-            next_line: Cell::new((!quiet && !has_bar).then(|| now + FIRST_LINE)),
+            next_line: Cell::new((!quiet && !has_bar && caller.is_none()).then(|| now + FIRST_LINE)),
+            caller,
         };
         progress.style(MEASURED);
         progress.bar.set_prefix(visible(label).into_owned());
@@ -65,6 +71,10 @@ impl Progress {
     }
 
     fn show(&self, count: u64, what: &str, part: Option<f64>, rate: impl Fn(f64) -> String) {
+        if let Some(caller) = &self.caller {
+            let label = self.bar.prefix();
+            caller.progress(count, part, if label.is_empty() { what } else { &label });
+        }
         if self.bar.is_hidden() {
             self.say_line(count, what, part);
             return;

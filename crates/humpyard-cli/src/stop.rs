@@ -9,6 +9,7 @@ use std::time::Instant;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
+use crate::caller;
 use crate::failure::Failure;
 
 /// Makes a file that grows beyond what `ulimit -f` allows a failure to write, as on a full disk, instead of the end: so files that
@@ -21,7 +22,8 @@ pub(crate) fn outlive_file_limit() {
 /// Signals within this time of the first mean the same end: `timeout` sends one to the process and one to its group.
 const ONE_END: Duration = Duration::from_secs(1);
 
-/// Returns a flag that Ctrl-C, SIGTERM or a closed terminal (SIGHUP) sets. A later signal ends the process at once.
+/// Returns a flag that Ctrl-C, SIGTERM or a closed terminal (SIGHUP) sets. A later signal ends the process at once. A
+/// command that a program calls has the flag of that program, which handles its own signals.
 pub(crate) fn on_signal() -> Result<Arc<AtomicBool>, Failure> {
     on_signals(&[SIGINT, SIGTERM, SIGHUP])
 }
@@ -39,6 +41,9 @@ pub(crate) fn on_hangup() -> Result<Arc<AtomicBool>, Failure> {
 }
 
 fn on_signals(signals: &[i32]) -> Result<Arc<AtomicBool>, Failure> {
+    if let Some(caller) = caller::caller() {
+        return Ok(caller.stop());
+    }
     let stop = Arc::new(AtomicBool::new(false));
     for &signal in signals {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;

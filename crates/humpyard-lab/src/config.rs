@@ -11,9 +11,9 @@ use humpyard_core::unit::{Weight, WorkUnit};
 use humpyard_policies::spec::PolicySpec;
 use humpyard_runtime::Overload;
 use humpyard_topology::TopologyChoice;
-use humpyard_traffic::Tunnels;
 use humpyard_traffic::classify::Granularity;
 use humpyard_traffic::rule::parse_local;
+use humpyard_traffic::{PacketTable, Tunnels};
 use ipnet::IpNet;
 
 use crate::LabError;
@@ -45,6 +45,8 @@ pub struct RunConfig {
     pub host: Host,
     /// Where packets come from.
     pub input: String,
+    /// Packets in memory, instead of the inputs. `None`: the inputs count.
+    pub table: Option<PacketTable>,
     /// Inputs that are merged with it, by the times of their packets.
     pub more_inputs: Vec<String>,
     /// Where packets go. Live only.

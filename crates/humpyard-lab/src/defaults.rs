@@ -29,6 +29,7 @@ impl RunConfig {
         Self {
             host,
             input: input.to_owned(),
+            table: None,
             more_inputs: Vec::new(),
             output: "null:".to_owned(),
             both_ways: false,

@@ -27,6 +27,7 @@ pub mod option;
 mod parting;
 pub mod parts;
 pub mod recommend;
+pub mod record;
 mod recorded;
 mod reload;
 pub mod report;

@@ -29,8 +29,11 @@ impl RunConfig {
         Self { policy, ..self.clone() }
     }
 
-    /// Returns all inputs.
+    /// Returns all inputs; or the description of the table of packets.
     pub fn inputs(&self) -> Vec<String> {
+        if let Some(table) = &self.table {
+            return vec![table.to_string()];
+        }
         core::iter::once(&self.input).chain(&self.more_inputs).cloned().collect()
     }
 

@@ -60,8 +60,8 @@ fn build<P: Build>(pairs: &[(String, String)], config: &SchedulerConfig) -> Resu
 }
 
 /// Makes, for one family, from one list: an enum of its policies (so that one instantiation of the mechanism serves them
-/// all), its table, and the delegation of all methods of its trait. A new policy is one line here. `$own` holds those of
-/// programs.
+/// all), its table, and the delegation of all methods of its trait. A new policy is one line here. `$own` holds a policy
+/// of a program's own.
 macro_rules! family {
     (
         $(#[$doc:meta])* $any:ident: $trait:ident or $own:ident

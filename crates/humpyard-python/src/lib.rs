@@ -1,9 +1,17 @@
-//! humpyard for Python: the native module `humpyard._humpyard`, whose types are in `python/humpyard/_humpyard.pyi`. The package
-//! around it is in `python/humpyard`.
-#![forbid(unsafe_code)]
+//! humpyard for Python: the native module `humpyard._humpyard`, whose types are in `python/humpyard/_humpyard.pyi`.
+//! The package around it is in `python/humpyard`.
+#![deny(unsafe_code)]
 
+#[allow(unsafe_code, reason = "a table of another library is given as a pointer")]
+mod capsule;
+mod command;
+mod frames;
+mod packets;
 mod policy;
 mod scheduler;
+mod simulate;
+mod supervise;
+mod sweep;
 
 use pyo3::prelude::*;
 
@@ -12,6 +20,14 @@ use pyo3::prelude::*;
 #[pyo3(name = "_humpyard")]
 fn declare(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<frames::Frame>()?;
+    module.add_class::<frames::Record>()?;
+    module.add_function(wrap_pyfunction!(command::command, module)?)?;
+    module.add_function(wrap_pyfunction!(simulate::run, module)?)?;
+    module.add_function(wrap_pyfunction!(simulate::compare, module)?)?;
+    module.add_function(wrap_pyfunction!(simulate::options, module)?)?;
+    module.add_class::<sweep::Sweep>()?;
+    module.add_function(wrap_pyfunction!(sweep::simulate_cells, module)?)?;
     policy::declare(module)?;
     scheduler::declare(module)
 }

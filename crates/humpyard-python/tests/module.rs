@@ -15,8 +15,8 @@ use tempfile::TempDir;
 #[expect(dead_code, reason = "its `main` prints what is compared here")]
 mod in_rust;
 
-/// A directory from which Python imports `humpyard`: the files of the package, and the library that cargo has put beside this
-/// test, by its name in Python.
+/// A directory from which Python imports `humpyard`: the files of the package, and the library that cargo has put
+/// beside this test, by its name in Python.
 fn package() -> TempDir {
     let test = env::current_exe().expect("a test knows where it is");
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -60,6 +60,11 @@ fn python(arguments: &[&str]) -> String {
     let mut python = Command::new(interpreter());
     python.args(arguments).current_dir(crate_directory).env("PYTHONPATH", package.path());
     python.env("MYPYPATH", package.path()).env("MYPY_CACHE_DIR", package.path()).env("PYTHONDONTWRITEBYTECODE", "1");
+    // Where the whole workspace is tested, the program is there, too.
+    let program = env::current_exe().expect("a test knows where it is").with_file_name("../humpyard");
+    if program.exists() {
+        python.env("HUMPYARD_PROGRAM", program);
+    }
     let Output { status, stdout, stderr } = python.output().expect("Python starts");
     let text = |bytes| String::from_utf8(bytes).expect("text");
     let (stdout, stderr) = (text(stdout), text(stderr));
@@ -80,6 +85,31 @@ fn the_python_program_finds_what_the_rust_program_finds() {
 fn the_tests_in_python_pass() {
     if has(&["--version"]) {
         python(&["-m", "unittest", "discover", "--start-directory", "tests"]);
+    }
+}
+
+#[test]
+fn examples_in_docstrings_run() {
+    if has(&["--version"]) {
+        let check = "import doctest, humpyard._calls as calls, humpyard.results as results\n\
+                     tried = [doctest.testmod(module) for module in (calls, results)]\n\
+                     assert not any(one.failed for one in tried) and all(one.attempted for one in tried), tried";
+        python(&["-c", check]);
+    }
+}
+
+/// The programs in Python of a document, one behind the other.
+fn programs(document: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(document);
+    let text = fs::read_to_string(path).expect("a document");
+    let blocks = text.split("```python\n").skip(1).filter_map(|rest| rest.split("```").next());
+    blocks.collect()
+}
+
+#[test]
+fn the_programs_of_the_documents_run() {
+    if has(&["-c", "import polars"]) {
+        python(&["-W", "ignore", "-c", &programs("python.md")]);
     }
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import tempfile
 import traceback
 import unittest
 from collections.abc import Sequence
@@ -171,7 +172,7 @@ class Kept(unittest.TestCase):
     def test_everything_has_a_docstring(self) -> None:
         for name in policies.__all__:
             item = getattr(policies, name)
-            self.assertTrue(item.__doc__ or name == "Promise", name)
+            self.assertTrue(item.__doc__ or name in ("PolicyLike", "Promise"), name)
             for member, value in vars(item).items() if isinstance(item, type) else ():
                 if callable(value) and not member.startswith("_"):
                     self.assertTrue(value.__doc__, f"{name}.{member}")
@@ -314,6 +315,91 @@ class Broken(unittest.TestCase):
 
         with self.assertRaisesRegex(AssertionError, "too many heads"):
             testing.check(Doubts)
+
+
+BURSTS = "gen:imix:packets=2000,flows=12"
+
+
+class Runs(unittest.TestCase):
+    def test_a_policy_is_compared_with_ours(self) -> None:
+        drr = example().Drr
+        both = hy.compare(BURSTS, policies=["drr", drr, drr()], cores=2, load=0.95)
+        ours, *own = both.runs
+        self.assertEqual([run.policy for run in own], ["Drr", "Drr"])
+        for run in own:
+            for figure in ["packets", "delay_ns", "order", "fairness"]:
+                self.assertEqual(run.document[figure], ours.document[figure])
+
+    def test_the_journal_of_the_example_is_that_of_drr(self) -> None:
+        drr = example().Drr
+        pairs: list[tuple[policies.PolicyLike, str]] = [
+            (drr, "drr"),
+            (("hrw", drr), "hrw/drr"),
+            (("static", drr), "static/drr"),
+        ]
+        with tempfile.TemporaryDirectory() as directory:
+            journal = Path(directory) / "journal"
+
+            def decisions(policy: policies.PolicyLike, seed: int) -> list[str]:
+                hy.simulate(BURSTS, policy=policy, cores=3, seed=seed, load=0.95, journal=str(journal))
+                return journal.read_text().splitlines()[1:]
+
+            for seed in range(3):
+                for own, ours in pairs:
+                    expected = decisions(ours, seed)
+                    self.assertGreater(len(expected), 6000)
+                    self.assertEqual(decisions(own, seed), expected)
+
+    def test_every_family_is_simulated(self) -> None:
+        every: list[policies.PolicyLike] = [Oldest, Least, Batches, Fixed, Follows, (Learns, "sfq"), ("hrw", Oldest)]
+        for policy in every:
+            with self.subTest(policy=policy):
+                runs = [
+                    hy.simulate(
+                        "gen:nyp:packets=2000", policy=policy, cores=4, load=0.5, services="tcp=forward,other=dpi"
+                    )
+                    for _ in range(2)
+                ]
+                self.assertEqual(runs[0].document["packets"]["processed"], 2000)
+                for figure in ["delay_ns", "order", "fairness"]:
+                    self.assertEqual(runs[0].document[figure], runs[1].document[figure])
+
+    def test_what_a_handler_raises_ends_the_run(self) -> None:
+        class Fails(Oldest):
+            def on_dispatch(self, now: int, core: int, client: int, sent: Packet) -> None:
+                if sent.sequence == 1000:
+                    raise KeyError(sent.sequence)
+
+        class Rash(Oldest):
+            def pick(self, now: int, core: int) -> int | None:
+                return 77
+
+        failing: list[policies.PolicyLike] = [Fails, ("hrw", Fails)]
+        for policy in failing:
+            with self.assertRaisesRegex(KeyError, "1000"):
+                hy.simulate(BURSTS, policy=policy)
+        with self.assertRaisesRegex(ValueError, "^Rash.pick answered 77, which has no packet that may be served$"):
+            hy.compare(BURSTS, policies=["drr", Rash])
+        self.assertEqual(hy.simulate(BURSTS, policy=Oldest).document["packets"]["processed"], 2000)
+
+    def test_who_never_serves_leaves_packets_held(self) -> None:
+        class Never(hy.Share):
+            def pick(self, now: int, core: int) -> int | None:
+                return None
+
+        class Holds(hy.Steer):
+            def steer(self, now: int, packet: Packet, view: View) -> int | None:
+                return None
+
+        for policy in [Never, Holds]:
+            packets = hy.simulate(BURSTS, policy=policy).document["packets"]
+            self.assertEqual((packets["processed"], packets["held"] > 0), (0, True))
+
+    def test_live_runs_refuse(self) -> None:
+        with self.assertRaisesRegex(ValueError, "`Oldest` runs in virtual time alone, not on real threads"):
+            hy.run(BURSTS, policy=Oldest)
+        packets = hy.run(BURSTS, policy=Oldest, clock="virtual").document["packets"]
+        self.assertEqual(packets["processed"], 2000)
 
 
 class Refusals(unittest.TestCase):

@@ -42,6 +42,7 @@ pub mod rule;
 pub mod sink;
 pub mod source;
 pub mod spread;
+pub mod table;
 pub mod test_captures;
 pub mod tunnel;
 
@@ -59,4 +60,5 @@ pub use rule::{Conditions, Outcome, Rule};
 pub use sink::{NullSink, Sink, create};
 pub use source::{Numbered, NumberedFlows, Polled, Source};
 pub use spread::Spread;
+pub use table::{Column, PacketTable, TableBatch, TableFlows};
 pub use tunnel::Tunnels;

@@ -12,12 +12,13 @@ use crate::merge::open_all;
 use crate::source::{Numbered, NumberedFlows, Polled, Source};
 use crate::tunnel::Tunnels;
 
+type Opened = Box<dyn Source + Send>;
+
 /// Sources that are opened anew when they end, so many times in all. Each round starts one mean gap of the first round after
 /// the latest packet of the one before, and has the times of the first, shifted: so what one round has in order, all have.
 pub struct Repeat {
-    sources: Vec<String>,
-    seed: Seed,
-    source: Box<dyn Source + Send>,
+    open: Box<dyn Fn() -> Result<Opened, TrafficError> + Send>,
+    source: Opened,
     /// This round, from 0.
     round: u64,
     rounds: u64,
@@ -40,10 +41,21 @@ impl Repeat {
         if sources.iter().any(|source| source == "-") && rounds > 1 {
             return Err(TrafficError::usage("the standard input can be played once only; use a file to repeat"));
         }
+        let sources = sources.to_vec();
+        Self::new(move || open_all(&sources, seed), rounds)
+    }
+
+    /// Opens a source to be played this many times.
+    ///
+    /// # Errors
+    /// As `open`, which is called for each round.
+    pub fn new(
+        open: impl Fn() -> Result<Opened, TrafficError> + Send + 'static,
+        rounds: u64,
+    ) -> Result<Self, TrafficError> {
         Ok(Self {
-            sources: sources.to_vec(),
-            seed,
-            source: open_all(sources, seed)?,
+            source: open()?,
+            open: Box::new(open),
             round: 0,
             rounds,
             period: Time::ZERO,
@@ -62,7 +74,7 @@ impl Repeat {
             self.period = Time::from_ns(lasted.saturating_add(lasted / gaps));
         }
         self.round += 1;
-        self.source = open_all(&self.sources, self.seed)?;
+        self.source = (self.open)()?;
         self.shift = Time::from_ns(self.shift.as_ns().saturating_add(self.period.as_ns()));
         Ok(true)
     }

@@ -5,6 +5,7 @@ pub(crate) mod calibrate;
 pub(crate) mod check;
 pub(crate) mod compare;
 mod costs;
+pub(crate) mod dask;
 pub(crate) mod demo;
 pub(crate) mod files;
 mod findings;

@@ -1,12 +1,12 @@
 //! The page that `compare`, `demo` and `recommend` write.
 
 use std::borrow::Cow;
-use std::env;
 
 use humpyard::lab::Comparison;
 use humpyard::lab::plot::Svg;
 use humpyard::lab::report::{Report, ReportFile};
 
+use crate::caller;
 use crate::failure::Failure;
 
 /// A page that will be written. Made before the work is done, so that a bad name is known then.
@@ -50,7 +50,8 @@ impl Page {
 
 /// The command that is running, as one would type it.
 pub(super) fn command() -> String {
-    let arguments = env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    let words = caller::typed();
+    let arguments = words.iter().skip(1).map(|word| word.to_string_lossy().into_owned());
     quoted(&["humpyard".to_owned()].into_iter().chain(arguments).collect::<Vec<_>>())
 }
 

@@ -2,7 +2,6 @@
 
 use core::num::NonZeroUsize;
 use core::time::Duration;
-use std::env;
 use std::process::ExitCode;
 use std::thread;
 
@@ -15,6 +14,7 @@ use humpyard::lab::{AUTO, AssumedHost, Control, Host, check, spelled};
 use humpyard::policies::spec::PolicySpec;
 
 use crate::arguments::RecommendArguments;
+use crate::caller;
 use crate::commands::configuration::configuration;
 use crate::commands::costs::{costs, lines_measured_on_traffic, measure_on_traffic, measured_for, works};
 use crate::commands::page::{Page, quoted};
@@ -128,7 +128,7 @@ fn options(arguments: &RecommendArguments) -> Result<RecommendOptions, Failure> 
 
 /// What was typed behind `recommend`.
 fn typed() -> Vec<String> {
-    env::args_os().skip(2).map(|word| word.to_string_lossy().into_owned()).collect()
+    caller::typed().iter().skip(2).map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
 /// Options that commands do not take over as they were typed: those with a value, and flags.

@@ -10,7 +10,7 @@ use crate::arguments::Command;
 use crate::commands::configuration::run_configuration;
 use crate::failure::Failure;
 use crate::output::say;
-use crate::{read_again, stop};
+use crate::{caller, read_again, stop};
 
 /// The configuration file of this run, which a signal has it read again.
 pub(crate) struct ReadAgain {
@@ -29,7 +29,7 @@ fn is_option(word: &str, option: &str) -> bool {
 impl ReadAgain {
     /// From now on SIGHUP asks for it.
     pub(crate) fn on_signal() -> Result<Self, Failure> {
-        Ok(Self { asked: stop::on_hangup()?, typed: std::env::args_os().collect() })
+        Ok(Self { asked: stop::on_hangup()?, typed: caller::typed() })
     }
 
     /// What the file cannot change, for it was typed, in words to append.

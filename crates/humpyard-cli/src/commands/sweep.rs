@@ -10,6 +10,7 @@ use humpyard::lab::report::ReportFile;
 use humpyard::lab::sweep::{Difference, Plan, PlotRequest, Swept, difference, plot, sweep as run};
 use serde::Serialize;
 
+use crate::commands::dask;
 use crate::examples::{DIFF_EXAMPLES, PLOT_EXAMPLES};
 use crate::failure::Failure;
 use crate::figures::counted;
@@ -33,6 +34,10 @@ pub(crate) struct SweepArguments {
     /// Threads; they change nothing but the time it takes [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
+    /// Have the workers of this Dask scheduler simulate, by the Python package humpyard; HUMPYARD_PYTHON names the Python
+    /// that has it [default: python3]
+    #[arg(long, value_name = "tcp://HOST:PORT", conflicts_with = "threads")]
+    pub(crate) dask: Option<String>,
     #[command(flatten)]
     pub(crate) output: OutputOptions,
     /// No progress bar
@@ -125,7 +130,10 @@ fn simulate(arguments: &SweepArguments) -> Result<ExitCode, Failure> {
     let mut show = |done: usize, all: usize| {
         progress.count(done as u64, &format!("of {all} simulations"), Some(done as f64 / all.max(1) as f64));
     };
-    let swept = run(&plan, &directory, threads, &stop, &mut show);
+    let swept = match &arguments.dask {
+        Some(scheduler) => dask::sweep(file, &directory, scheduler, &stop, &mut show),
+        None => run(&plan, &directory, threads, &stop, &mut show).map_err(Failure::from),
+    };
     drop(progress);
     let swept = swept?;
     if swept.interrupted {

@@ -139,6 +139,7 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         let moved = self.measurements.on_dispatch(now, core, packet, cold);
         let dispatch = Dispatch { slot, packet, cold, moved };
         if let Some(observer) = &mut self.observer {
+            observer.on_unqueue(slot, self.scheduler.queue_of_slot(slot));
             observer.on_dispatch(now, core, &dispatch.copied());
         }
         Some(dispatch)

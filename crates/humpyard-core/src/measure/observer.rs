@@ -2,7 +2,7 @@
 
 use core::fmt::Debug;
 
-use crate::id::{CoreId, Slot};
+use crate::id::{CoreId, QueueId, Slot};
 use crate::mechanism::{Arrival, Completed, Dispatch, Dropped, Switch};
 use crate::packet::Packet;
 use crate::unit::Time;
@@ -12,6 +12,10 @@ use crate::unit::Time;
 pub trait Observer: Debug {
     /// A packet arrived, and was accepted or dropped.
     fn on_arrival(&mut self, now: Time, packet: &Packet, arrival: Arrival);
+    /// A packet, which is given to a core next, has waited in this queue.
+    fn on_unqueue(&mut self, slot: Slot, queue: QueueId) {
+        let _ = (slot, queue);
+    }
     /// A packet was given to a core, which may still be busy with another.
     fn on_dispatch(&mut self, now: Time, core: CoreId, dispatch: &Dispatch);
     /// `core` was done with the packet in `slot` at `finished`, and had been busy with it for `busy`.

@@ -453,6 +453,11 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         Some(steer.ask::<PLAIN>(now, packet, &view))
     }
 
+    /// The queue that the packet in this slot joined last.
+    pub(crate) fn queue_of_slot(&self, slot: Slot) -> QueueId {
+        self.slab.get(slot).queue
+    }
+
     #[inline]
     pub(super) fn queue_of(&self, target: Option<Target>, service: ServiceId) -> QueueId {
         match (target, self.plan.layout) {

@@ -40,10 +40,11 @@ pub fn pacer(config: &RunConfig, cores: usize, control: &mut Control<'_>) -> Res
     Ok(pace.map(|pace| pacer_of(config, pace)))
 }
 
-/// A pacer for the input: the clock of a generator does not jump.
+/// A pacer for the input: the clock of a generator does not jump, and a table is in order.
 pub(crate) fn pacer_of(config: &RunConfig, pace: Pace) -> Pacer {
     let pacer = Pacer::new(pace);
-    if config.inputs().iter().all(|input| input.starts_with("gen:")) { pacer.with_long_gaps() } else { pacer }
+    let is_steady = config.table.is_some() || config.inputs().iter().all(|input| input.starts_with("gen:"));
+    if is_steady { pacer.with_long_gaps() } else { pacer }
 }
 
 /// Returns when packets arrive. `None`: as fast as they are taken. A policy that must know all packets has them at the start.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::axes::{Axes, Values};
 use super::kept::failure;
 use super::plan::{Identity, Plan};
-use super::runs::Run;
+use super::runs::CellRun;
 use super::until::Repeat;
 use crate::LabError;
 use crate::environment::{Environment, sha256};
@@ -58,7 +58,7 @@ pub(super) fn figures_of(result: &RunResult) -> Vec<f64> {
 ///
 /// # Errors
 /// A file that cannot be written.
-pub(super) fn write(plan: &Plan, runs: &[Run], path: &Path) -> Result<(), LabError> {
+pub(super) fn write(plan: &Plan, runs: &[CellRun], path: &Path) -> Result<(), LabError> {
     let table = table(plan, runs);
     let failed = |error: io::Error| failure(path, &error);
     let mut file = PartialFile::create(path).map_err(failed)?;
@@ -82,7 +82,7 @@ pub(super) fn read(directory: &Path) -> Result<Table, LabError> {
     Table::read_parquet(file).map_err(|error| LabError::option(format!("`{}`: {error}", path.display())))
 }
 
-fn table(plan: &Plan, runs: &[Run]) -> Table {
+fn table(plan: &Plan, runs: &[CellRun]) -> Table {
     let kinds = kinds(plan);
     let column = |name: String, kind| Column { name: name.into(), kind };
     let varied = plan.varied().zip(&kinds).map(|(name, &kind)| column(name.replace('-', "_"), kind));
@@ -95,7 +95,7 @@ fn table(plan: &Plan, runs: &[Run]) -> Table {
     table
 }
 
-fn row(plan: &Plan, run: &Run, kinds: &[Kind]) -> Row {
+fn row(plan: &Plan, run: &CellRun, kinds: &[Kind]) -> Row {
     let cell = plan.cell(run.cell);
     let varied = cell.settings.iter().zip(kinds).map(|(&(_, values), &kind)| value(values, kind));
     let place = [Value::from(run.repetition), Value::from(plan.seed(run.repetition))];
@@ -179,7 +179,8 @@ pub(super) struct Manifest<'a> {
 struct Effort {
     /// By the clock, of the last call.
     seconds: f64,
-    threads: usize,
+    /// None where others than this process made the simulations.
+    threads: Option<usize>,
 }
 
 /// What is read of a manifest.
@@ -201,7 +202,7 @@ impl<'a> Manifest<'a> {
         dataset: &Path,
         runs: usize,
         took: Duration,
-        threads: NonZeroUsize,
+        threads: Option<NonZeroUsize>,
     ) -> Result<Self, LabError> {
         let mut options = plan.config(0, 0)?.options();
         options.retain(|name, _| plan.varied().all(|varied| varied != *name));
@@ -217,7 +218,7 @@ impl<'a> Manifest<'a> {
             given: plan.given(),
             options,
             environment: Environment::of("", &[]),
-            measured: Effort { seconds: took.as_secs_f64(), threads: threads.get() },
+            measured: Effort { seconds: took.as_secs_f64(), threads: threads.map(NonZeroUsize::get) },
         })
     }
 
@@ -269,7 +270,7 @@ mod tests {
              load = [0.5, 1]\n",
         )
         .unwrap();
-        let run = |cell| Run { cell, repetition: 1, figures: (0..20).map(f64::from).collect() };
+        let run = |cell| CellRun { cell, repetition: 1, figures: (0..20).map(f64::from).collect() };
         let table = table(&plan, &[run(0), run(7)]);
         let names: Vec<&str> = table.columns().iter().map(|column| column.name.as_ref()).collect();
         assert_eq!(names[..7], ["cell", "policy", "cores", "load", "repetition", "seed", "packets_in"]);

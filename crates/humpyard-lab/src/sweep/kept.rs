@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::dataset::COLUMNS_OF_RUNS;
 use super::plan::{Identity, Plan};
-use super::runs::Run;
+use super::runs::CellRun;
 use super::until::Repeat;
 use crate::LabError;
 use crate::environment::sha256_of;
@@ -71,7 +71,7 @@ impl Kept {
     ///
     /// # Errors
     /// A file that cannot be written.
-    pub(super) fn keep(&mut self, run: Run) -> Result<(), LabError> {
+    pub(super) fn keep(&mut self, run: CellRun) -> Result<(), LabError> {
         write_line(&mut self.file, &line(&run)).map_err(|error| failure(&self.path, &error))?;
         self.runs.insert((run.cell, run.repetition), run.figures);
         Ok(())
@@ -85,10 +85,10 @@ impl Kept {
     }
 
     /// Returns all simulations, cell by cell.
-    pub(super) fn runs(&self, plan: &Plan) -> Vec<Run> {
+    pub(super) fn runs(&self, plan: &Plan) -> Vec<CellRun> {
         let of_cell = |cell: usize| {
             let done = self.of_cell(cell).into_iter().zip(0..);
-            done.map(move |(figures, repetition)| Run { cell, repetition, figures: figures.to_vec() })
+            done.map(move |(figures, repetition)| CellRun { cell, repetition, figures: figures.to_vec() })
         };
         (0..plan.cells()).flat_map(of_cell).collect()
     }
@@ -151,7 +151,7 @@ fn read(file: &File, identity: &Identity) -> io::Result<Option<(Runs, u64)>> {
 }
 
 /// Returns the line of a simulation, whose numbers read back as they were: JSON would round them.
-fn line(run: &Run) -> String {
+fn line(run: &CellRun) -> String {
     let figures = run.figures.iter().map(f64::to_string);
     let words = [run.cell.to_string(), run.repetition.to_string()].into_iter().chain(figures);
     let text = words.collect::<Vec<_>>().join(" ");
@@ -164,7 +164,7 @@ fn checksum(text: &str) -> String {
 }
 
 /// Reads such a line. `None`: it is none, or damaged.
-fn run_of(line: &str) -> Option<Run> {
+fn run_of(line: &str) -> Option<CellRun> {
     let (text, sum) = line.rsplit_once(' ')?;
     if sum != checksum(text) {
         return None;
@@ -172,7 +172,7 @@ fn run_of(line: &str) -> Option<Run> {
     let mut words = text.split(' ');
     let (cell, repetition) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
     let figures: Vec<f64> = words.map(|word| word.parse().ok()).collect::<Option<_>>()?;
-    (figures.len() == COLUMNS_OF_RUNS.len()).then_some(Run { cell, repetition, figures })
+    (figures.len() == COLUMNS_OF_RUNS.len()).then_some(CellRun { cell, repetition, figures })
 }
 
 /// Writes a line at once, so that it is cut only where the system ends in it.
@@ -193,10 +193,10 @@ mod tests {
         Identity { sha256: text.to_owned(), files: BTreeMap::new() }
     }
 
-    fn run(cell: usize, repetition: u32) -> Run {
+    fn run(cell: usize, repetition: u32) -> CellRun {
         let mut figures = vec![0.1 + 0.2; COLUMNS_OF_RUNS.len()];
         figures[0] = cell as f64;
-        Run { cell, repetition, figures }
+        CellRun { cell, repetition, figures }
     }
 
     #[test]

@@ -15,23 +15,26 @@ mod until;
 
 use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicBool, Ordering};
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use dataset::{COLUMNS_OF_RUNS, DATASET, MANIFEST};
 pub use difference::{Difference, difference};
 pub use plan::{Cell, Plan};
 pub use plot::{PlotRequest, plot};
+pub use runs::CellRun;
 
 use crate::LabError;
 use dataset::Manifest;
 use kept::Kept;
-use runs::{Run, each};
+use plan::Identity;
+use runs::each;
 
 /// What a sweep came to.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Swept {
     /// Combinations of options.
@@ -63,39 +66,148 @@ pub fn sweep(
     stop: &AtomicBool,
     progress: Progress<'_>,
 ) -> Result<Swept, LabError> {
-    let identity = plan.identity()?;
-    let begin = Instant::now();
-    let dataset = directory.join(DATASET);
-    let manifest = directory.join(MANIFEST);
-    if let Some(done) = Manifest::read(&manifest, &identity, &dataset)? {
-        return Ok(Swept { simulated: 0, ..swept(plan, &dataset, &manifest, done.runs) });
+    let mut open = match OpenSweep::begin(plan.clone(), directory, stop)? {
+        Begun::Done(swept) => return Ok(swept),
+        Begun::Open(open) => open,
+    };
+    match open.simulate(threads, stop, progress) {
+        Ok(()) => open.finish(stop.load(Ordering::Relaxed), Some(threads)),
+        Err(error) => {
+            open.give_up();
+            Err(error)
+        }
     }
-    dataset::may_write(directory)?;
-    plan.check(stop)?;
-    let mut kept = Kept::open(directory, &identity)?;
-    let before = kept.len();
-    let made = first_repetitions(plan, &mut kept, threads, stop, progress)
-        .and_then(|()| more_repetitions(plan, &mut kept, threads, stop, progress));
-    if let Err(error) = made {
-        kept.forget_if_empty();
-        return Err(error);
+}
+
+/// A sweep that is not done: it knows which simulations are missing, and keeps those that come.
+#[derive(Debug)]
+pub struct OpenSweep {
+    plan: Plan,
+    identity: Identity,
+    directory: PathBuf,
+    begin: Instant,
+    kept: Kept,
+    /// Simulations that were kept before.
+    before: usize,
+    /// Cells that may have to be repeated.
+    cells: Vec<usize>,
+}
+
+/// What a sweep begins as.
+#[derive(Debug)]
+pub enum Begun {
+    /// An earlier call has done it.
+    Done(Swept),
+    /// Something is missing.
+    Open(OpenSweep),
+}
+
+impl OpenSweep {
+    /// Begins a sweep, or goes on with it, in a directory. Once `stop` is set, cells are not checked any more.
+    ///
+    /// # Errors
+    /// A cell that cannot be configured, a directory that has another sweep, and files that cannot be read or written.
+    pub fn begin(plan: Plan, directory: &Path, stop: &AtomicBool) -> Result<Begun, LabError> {
+        let identity = plan.identity()?;
+        let (dataset, manifest) = (directory.join(DATASET), directory.join(MANIFEST));
+        if let Some(done) = Manifest::read(&manifest, &identity, &dataset)? {
+            return Ok(Begun::Done(Swept { simulated: 0, ..swept(&plan, &dataset, &manifest, done.runs) }));
+        }
+        dataset::may_write(directory)?;
+        plan.check(stop)?;
+        let kept = Kept::open(directory, &identity)?;
+        let (before, cells) = (kept.len(), (0..plan.cells()).collect());
+        let (begin, directory) = (Instant::now(), directory.to_owned());
+        Ok(Begun::Open(Self { plan, identity, directory, begin, kept, before, cells }))
     }
-    let simulated = kept.len() - before;
-    if stop.load(Ordering::Relaxed) {
-        let runs = kept.len();
-        return Ok(Swept { interrupted: true, simulated, ..swept(plan, &dataset, &manifest, runs) });
+
+    /// Returns the files that options name, with their SHA-256.
+    pub const fn files(&self) -> &BTreeMap<String, String> {
+        &self.identity.files
     }
-    if plan.identity()? != identity {
-        return Err(LabError::option(format!(
-            "a file of the sweep has changed while it ran: remove `{}` and start again",
-            directory.display()
-        )));
+
+    /// Returns how many simulations are kept.
+    pub fn kept(&self) -> usize {
+        self.kept.len()
     }
-    let count = kept.len();
-    dataset::write(plan, &kept.runs(plan), &dataset)?;
-    Manifest::of(plan, &identity, &dataset, count, begin.elapsed(), threads)?.write(&manifest)?;
-    kept.remove();
-    Ok(Swept { simulated, ..swept(plan, &dataset, &manifest, count) })
+
+    /// Returns the cells and repetitions that are to be simulated next. Empty: nothing is missing. A cell whose figure is
+    /// not known well enough is among them once more when these are kept.
+    pub fn missing(&mut self) -> Vec<(usize, u32)> {
+        let cells = self.plan.cells();
+        let first =
+            (0..self.plan.repeat().least()).flat_map(|repetition| (0..cells).map(move |cell| (cell, repetition)));
+        let first: Vec<(usize, u32)> = first.filter(|&(cell, repetition)| !self.kept.has(cell, repetition)).collect();
+        if !first.is_empty() {
+            return first;
+        }
+        let more: Vec<(usize, u32)> = self.cells.iter().filter_map(|&cell| self.kept.next(&self.plan, cell)).collect();
+        self.cells = more.iter().map(|&(cell, _)| cell).collect();
+        more
+    }
+
+    /// Keeps a simulation.
+    ///
+    /// # Errors
+    /// A file that cannot be written.
+    pub fn keep(&mut self, run: CellRun) -> Result<(), LabError> {
+        self.kept.keep(run)
+    }
+
+    /// Simulates what is missing on these threads.
+    fn simulate(&mut self, threads: NonZeroUsize, stop: &AtomicBool, progress: Progress<'_>) -> Result<(), LabError> {
+        loop {
+            let missing = self.missing();
+            let all = self.kept.len() + missing.len();
+            progress(self.kept.len(), all);
+            if missing.is_empty() || stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            let (plan, kept) = (&self.plan, &mut self.kept);
+            each(
+                &missing,
+                threads,
+                stop,
+                |&(cell, repetition)| CellRun::of(plan, cell, repetition, stop),
+                |run| {
+                    kept.keep(run)?;
+                    progress(kept.len(), all);
+                    Ok(())
+                },
+            )?;
+        }
+    }
+
+    /// Writes the dataset and its manifest, unless the sweep was ended from outside. `threads` made it; `None`: others
+    /// did.
+    ///
+    /// # Errors
+    /// A file of the sweep that has changed meanwhile, and files that cannot be written.
+    pub fn finish(self, is_interrupted: bool, threads: Option<NonZeroUsize>) -> Result<Swept, LabError> {
+        let Self { plan, identity, directory, begin, kept, before, .. } = self;
+        let (dataset, manifest) = (directory.join(DATASET), directory.join(MANIFEST));
+        let simulated = kept.len() - before;
+        if is_interrupted {
+            let runs = kept.len();
+            return Ok(Swept { interrupted: true, simulated, ..swept(&plan, &dataset, &manifest, runs) });
+        }
+        if plan.identity()? != identity {
+            return Err(LabError::option(format!(
+                "a file of the sweep has changed while it ran: remove `{}` and start again",
+                directory.display()
+            )));
+        }
+        let count = kept.len();
+        dataset::write(&plan, &kept.runs(&plan), &dataset)?;
+        Manifest::of(&plan, &identity, &dataset, count, begin.elapsed(), threads)?.write(&manifest)?;
+        kept.remove();
+        Ok(Swept { simulated, ..swept(&plan, &dataset, &manifest, count) })
+    }
+
+    /// Leaves no file behind if nothing was kept.
+    pub fn give_up(self) {
+        self.kept.forget_if_empty();
+    }
 }
 
 fn swept(plan: &Plan, dataset: &Path, manifest: &Path, runs: usize) -> Swept {
@@ -106,63 +218,5 @@ fn swept(plan: &Plan, dataset: &Path, manifest: &Path, runs: usize) -> Swept {
         dataset: dataset.display().to_string(),
         manifest: manifest.display().to_string(),
         interrupted: false,
-    }
-}
-
-/// Makes the repetitions that every cell has.
-fn first_repetitions(
-    plan: &Plan,
-    kept: &mut Kept,
-    threads: NonZeroUsize,
-    stop: &AtomicBool,
-    progress: Progress<'_>,
-) -> Result<(), LabError> {
-    let least = plan.repeat().least();
-    let all = plan.cells() * least as usize;
-    let is_missing = |&(cell, repetition): &(usize, u32)| !kept.has(cell, repetition);
-    let pairs = (0..least).flat_map(|repetition| (0..plan.cells()).map(move |cell| (cell, repetition)));
-    let missing: Vec<(usize, u32)> = pairs.filter(is_missing).collect();
-    let mut done = all - missing.len();
-    progress(done, all);
-    each(
-        &missing,
-        threads,
-        stop,
-        |&(cell, repetition)| Run::of(plan, cell, repetition, stop),
-        |run| {
-            done += 1;
-            progress(done, all);
-            kept.keep(run)
-        },
-    )
-}
-
-/// Repeats cells whose figure is not known well enough, until it is or there were most repetitions.
-fn more_repetitions(
-    plan: &Plan,
-    kept: &mut Kept,
-    threads: NonZeroUsize,
-    stop: &AtomicBool,
-    progress: Progress<'_>,
-) -> Result<(), LabError> {
-    let mut cells: Vec<usize> = (0..plan.cells()).collect();
-    loop {
-        let open: Vec<(usize, u32)> = cells.iter().filter_map(|&cell| kept.next(plan, cell)).collect();
-        if open.is_empty() || stop.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        cells = open.iter().map(|(cell, _)| *cell).collect();
-        let all = kept.len() + open.len();
-        each(
-            &open,
-            threads,
-            stop,
-            |&(cell, repetition)| Run::of(plan, cell, repetition, stop),
-            |run| {
-                kept.keep(run)?;
-                progress(kept.len(), all);
-                Ok(())
-            },
-        )?;
     }
 }

@@ -206,6 +206,18 @@ impl Plan {
         Ok(Identity { sha256: sha256_of(text.as_bytes()), files })
     }
 
+    /// Returns the plan with other places for files that it names.
+    #[must_use]
+    pub fn with_files(mut self, places: &BTreeMap<String, String>) -> Self {
+        let varied = self.axes.iter_mut().flat_map(|axes| axes.steps.iter_mut().flatten());
+        for value in self.options.values_mut().chain(varied).flatten() {
+            if let Some(place) = places.get(value) {
+                value.clone_from(place);
+            }
+        }
+        self
+    }
+
     /// Returns all values of options.
     fn values(&self) -> impl Iterator<Item = &str> {
         let varied = self.axes.iter().flat_map(|axes| axes.steps.iter().flatten());

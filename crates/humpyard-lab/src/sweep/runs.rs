@@ -13,20 +13,21 @@ use crate::run::simulate;
 
 /// One simulation of a cell.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Run {
-    pub(super) cell: usize,
-    /// From 0.
-    pub(super) repetition: u32,
+pub struct CellRun {
+    /// The cell.
+    pub cell: usize,
+    /// The repetition, from 0.
+    pub repetition: u32,
     /// The figures of the dataset, in the order of its columns; not a number where the run does not tell.
-    pub(super) figures: Vec<f64>,
+    pub figures: Vec<f64>,
 }
 
-impl Run {
+impl CellRun {
     /// Simulates a repetition of a cell. `None`: it was ended from outside.
     ///
     /// # Errors
     /// What keeps it from being simulated, and packets that are not accounted for.
-    pub(super) fn of(plan: &Plan, cell: usize, repetition: u32, stop: &AtomicBool) -> Result<Option<Self>, LabError> {
+    pub fn of(plan: &Plan, cell: usize, repetition: u32, stop: &AtomicBool) -> Result<Option<Self>, LabError> {
         let config = plan.config(cell, repetition)?;
         let mut progress = |_, _| {};
         let result = simulate(&config, &mut Control::new(stop, &mut progress))

@@ -1,25 +1,35 @@
 """Scheduling policies that share many cores among packets."""
 
-from collections.abc import Sequence
-from typing import Literal, final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, final
+
+from typing_extensions import TypeAlias
 
 __all__ = [
     "Cause",
     "CoreState",
     "Dispatch",
     "Dropped",
+    "Frame",
     "Machine",
     "Packet",
+    "Record",
     "Refused",
     "Scheduler",
     "SchedulerConfig",
     "Service",
     "ServiceConfig",
     "ServiceState",
+    "Sweep",
     "Switch",
     "View",
     "__version__",
     "check_policy",
+    "command",
+    "compare",
+    "options",
+    "run",
+    "simulate_cells",
 ]
 
 __version__: str
@@ -295,3 +305,91 @@ class Cause:
     def core(self) -> int | None: ...
 
 def check_policy(policy: object, seeds: Sequence[int], fair: float | None, like: str | None) -> str | None: ...
+
+@final
+class Frame:
+    """A table for whatever speaks the Arrow PyCapsule protocol: pandas, polars, pyarrow, DuckDB."""
+
+    @staticmethod
+    def from_columns(columns: Mapping[str, Sequence[Any]]) -> Frame:
+        """Make a table of columns that are lists of numbers, texts or truth values, with None where there is none."""
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+    def __len__(self) -> int:
+        """Return the number of rows."""
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Give the table as an Arrow stream. The schema that is asked for is not heeded, as the protocol allows."""
+
+@final
+class Record:
+    """What became of each packet of a run."""
+
+    def packets(self) -> Frame:
+        """Return a row for each packet, in the order of arrival."""
+    def clients(self) -> Frame:
+        """Return a row for each client, by its number."""
+    def timeline(self) -> Frame:
+        """Return a row for each packet that a core served and for each switch to another service, by core and time."""
+
+_Options: TypeAlias = list[tuple[str, list[str]]]
+_Progress: TypeAlias = Callable[[int, float | None, str], object] | None
+
+def run(
+    policy: object,
+    cores: int,
+    seed: int,
+    options: _Options,
+    table: object | None,
+    is_live: bool,
+    record: bool,
+    progress: _Progress,
+) -> tuple[str, Record | None, list[str]]:
+    """Do one run: its document, what became of its packets, and what there is to warn of."""
+
+def compare(
+    policies: Sequence[object],
+    cores: int,
+    seed: int,
+    repeat: int,
+    options: _Options,
+    table: object | None,
+    is_live: bool,
+    progress: _Progress,
+) -> tuple[str, Record | None, list[str]]:
+    """Do runs of several policies: their document, and what there is to warn of."""
+
+def command(words: Sequence[str], progress: _Progress) -> tuple[str, list[str], bool]:
+    """Do a command, by its words behind `humpyard`: its document, its remarks, and whether all checks held."""
+
+def options(command: str) -> list[tuple[str, str]]:
+    """Return the options of a command, each as a keyword with its help."""
+
+_Runs: TypeAlias = list[tuple[int, int, list[float]]]
+
+@final
+class Sweep:
+    """A sweep that is not done: it knows which simulations are missing, and keeps those that come."""
+
+    def __new__(cls, file: str, text: str, out: str) -> Sweep:
+        """Begin the sweep of a plan, or go on with it, in a directory. Errors name the plan as this file."""
+    @property
+    def done(self) -> str | None:
+        """The document of a sweep that an earlier call has done. None: something is missing."""
+    @property
+    def files(self) -> dict[str, str]:
+        """The files that options name, with their SHA-256."""
+    @property
+    def kept(self) -> int:
+        """How many simulations are kept."""
+    def missing(self) -> list[tuple[int, int]]:
+        """Return the cells and repetitions that are to be simulated next."""
+    def keep(self, runs: _Runs) -> None:
+        """Keep simulations: each one's cell, repetition and figures."""
+    def finish(self) -> str:
+        """Write the dataset and its manifest, and return the document of the sweep."""
+    def give_up(self) -> None:
+        """Leave no file behind if nothing was kept."""
+
+def simulate_cells(file: str, text: str, cells: Sequence[tuple[int, int]], places: Mapping[str, str]) -> _Runs:
+    """Simulate cells of a plan, whose files are at these places here: each one's cell, repetition and figures."""

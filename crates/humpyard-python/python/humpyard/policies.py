@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Union
 
 from ._humpyard import (
     Cause,
@@ -34,6 +34,7 @@ __all__ = [
     "Machine",
     "Packet",
     "Policy",
+    "PolicyLike",
     "Promise",
     "SchedulerConfig",
     "ServiceConfig",
@@ -573,3 +574,7 @@ class Estimate(Policy):
         cold : bool
             Whether the previous packet of the core had another service.
         """
+
+
+PolicyLike = Union[str, Policy, type[Policy], tuple[Union[str, Policy, type[Policy]], ...]]
+"""What names policies: a name, a policy of your own or its class, or a tuple of these, one of a family."""

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Union
+from typing import TYPE_CHECKING
 
 from . import _humpyard
-from .policies import Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .policies import PolicyLike
 
 __all__ = ["check"]
 
-_Part = Union[str, Policy, type[Policy]]
-
 
 def check(
-    policy: _Part | tuple[_Part, ...],
+    policy: PolicyLike,
     *,
     seeds: Iterable[int] = range(20),
     fair: float | None = None,

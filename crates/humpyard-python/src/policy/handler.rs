@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use super::Prototype;
 use super::values::ConfigValue;
 
-/// Why a run cannot go on: what a panic carries from a handler to whoever called the run.
+/// Why a run cannot go on: what a panic carries from a handler to the caller of the run.
 #[derive(Debug)]
 pub(crate) enum Trouble {
     /// A handler raised this.

@@ -2,6 +2,7 @@
 //!
 //! A handler that raises, or answers what cannot be, ends the run: the adaptor unwinds with [`Trouble`], which no panic
 //! hook hears of, and [`caught`] makes an exception of it.
+#![forbid(unsafe_code)]
 
 mod allocate;
 mod check;
@@ -67,10 +68,15 @@ pub(crate) fn policy_spec(given: &Bound<'_, PyAny>) -> PyResult<PolicySpec> {
 /// The exception of a handler that raised, and `ValueError` for a handler that answered what cannot be.
 pub(crate) fn caught<R: Send>(py: Python<'_>, run: impl FnOnce() -> R + Send) -> PyResult<R> {
     let ran = py.detach(|| catch_unwind(AssertUnwindSafe(run)));
-    ran.map_err(|payload| match payload.downcast::<Trouble>() {
-        Ok(trouble) => (*trouble).into(),
-        Err(payload) => resume_unwind(payload as Box<dyn Any + Send>),
-    })
+    ran.map_err(|payload| raised(payload).unwrap_or_else(|payload| resume_unwind(payload)))
+}
+
+/// Returns the exception with which a handler ended a run, from what a panic carries.
+///
+/// # Errors
+/// What the panic carries, if it is another one.
+pub(crate) fn raised(payload: Box<dyn Any + Send>) -> Result<PyErr, Box<dyn Any + Send>> {
+    payload.downcast::<Trouble>().map(|trouble| (*trouble).into())
 }
 
 fn refused<T>(result: Result<T, BuildError>) -> PyResult<T> {

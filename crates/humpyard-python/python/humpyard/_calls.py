@@ -1,0 +1,490 @@
+"""Runs of the laboratory, with the options of the command line as keyword arguments."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Union
+
+from . import _cells, _humpyard
+from .results import Comparison, Document, RunResult
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from typing_extensions import Unpack
+
+    from ._options import CompareOptions, RunOptions, SimulateOptions
+    from .policies import PolicyLike
+
+Progress = Callable[[int, Union[float, None], str], object]
+
+
+def simulate(
+    input: object,
+    *,
+    policy: PolicyLike,
+    cores: int = 2,
+    seed: int = 1,
+    record: bool = False,
+    progress: Progress | None = None,
+    **options: Unpack[SimulateOptions],
+) -> RunResult:
+    """Run packets in virtual time, on cores whose work is a cost model.
+
+    Parameters
+    ----------
+    input : str, path, list of these, or table
+        A capture, ``gen:PROFILE:name=value,...``, or a table of packets: anything that speaks the Arrow PyCapsule
+        protocol (polars, pandas, pyarrow, DuckDB), or a dict of columns. Its columns are ``time`` (ns, or seconds as
+        floats, or timestamps), ``length`` (bytes on the wire), ``flow`` (numbers or names) or the five ``source``,
+        ``destination``, ``source_port``, ``destination_port`` and ``protocol``, and with ``flow`` perhaps ``service``.
+    policy : str, Policy, type or tuple
+        The policies: ``NAME``, ``NAME:name=value,...`` or ``steer=NAME/share=NAME``; a policy of your own, or its
+        class; or a tuple of these, one of a family: ``("hrw", MyShare)``.
+    cores : int
+        Simulated cores.
+    seed : int
+        Seed of all randomness.
+    record : bool
+        Keep what became of each packet, for ``packets``, ``clients`` and ``timeline`` of the result: about 60 bytes
+        for each packet.
+    progress : callable, optional
+        Called about 20 times a second with the packets so far, the part of the input that is read (0 to 1, or None),
+        and what is counted.
+    **options
+        The options of ``humpyard sim``, with ``_`` for ``-``: ``load=0.9``, ``services="dpi"``,
+        ``tolerance={"tcp": "2ms"}``, ``weights=[3, 1]``.
+
+    Returns
+    -------
+    RunResult
+        The document of the run.
+
+    Raises
+    ------
+    ValueError
+        If an option or the input is wrong; the text says what to do.
+    Exception
+        What a handler of a policy of your own raises.
+
+    Examples
+    --------
+    >>> import humpyard as hy
+    >>> result = hy.simulate("gen:poisson:packets=1000,flows=10", policy="drr", cores=2, load=0.5)
+    >>> result.policy, result.document["packets"]["in"]
+    ('drr', 1000)
+
+    """
+    return _run(input, policy, cores, seed, record, progress, options, is_live=False)
+
+
+def run(
+    input: object,
+    *,
+    policy: PolicyLike,
+    workers: int = 2,
+    seed: int = 1,
+    record: bool = False,
+    progress: Progress | None = None,
+    **options: Unpack[RunOptions],
+) -> RunResult:
+    """Run packets through real services on real threads.
+
+    Parameters
+    ----------
+    input : str, path, list of these, or table
+        As of `simulate`, and interfaces (``iface:NAME``), for which the process needs privileges.
+    policy : str
+        The policies, as of `simulate`.
+    workers : int
+        Worker threads; 0 does everything on one thread.
+    seed : int
+        Seed of all randomness.
+    record : bool
+        Keep what became of each packet, as of `simulate`.
+    progress : callable, optional
+        As of `simulate`.
+    **options
+        The options of ``humpyard run``, with ``_`` for ``-``.
+
+    Returns
+    -------
+    RunResult
+        The document of the run.
+
+    Raises
+    ------
+    ValueError
+        If an option or the input is wrong; the text says what to do.
+
+    Examples
+    --------
+    >>> import humpyard as hy
+    >>> result = hy.run("gen:mit:packets=500", policy="hrw", workers=1, services="dpi")
+    >>> result.document["packets"]["processed"]
+    500
+
+    """
+    return _run(input, policy, workers, seed, record, progress, options, is_live=True)
+
+
+def compare(
+    input: object,
+    *,
+    policies: Iterable[PolicyLike],
+    cores: int = 2,
+    seed: int = 1,
+    repeat: int = 1,
+    live: bool = False,
+    progress: Progress | None = None,
+    **options: Unpack[CompareOptions],
+) -> Comparison:
+    """Run several policies on identical arrivals and put them side by side.
+
+    Parameters
+    ----------
+    input : str, path, list of these, or table
+        As of `simulate`.
+    policies : iterable of str, Policy, type or tuple
+        The policies, as of `simulate`.
+    cores : int
+        Simulated cores; worker threads of live runs.
+    seed : int
+        Seed of all randomness; each repetition has the next one.
+    repeat : int
+        Run each policy this many times.
+    live : bool
+        Run on real threads.
+    progress : callable, optional
+        As of `simulate`.
+    **options
+        The options of ``humpyard compare``, with ``_`` for ``-``.
+
+    Returns
+    -------
+    Comparison
+        The runs, and medians and intervals by policy.
+
+    Raises
+    ------
+    ValueError
+        If an option or the input is wrong; the text says what to do.
+
+    Examples
+    --------
+    >>> import humpyard as hy
+    >>> both = hy.compare("gen:poisson:packets=1000", policies=["drr", "fcfs"], load=0.9)
+    >>> [run.policy for run in both.runs]
+    ['drr', 'fcfs']
+
+    """
+    texts, table = _input(input, options)
+    document, _, remarks = _humpyard.compare(list(policies), cores, seed, repeat, texts, table, live, progress)
+    _warn(remarks)
+    return Comparison(json.loads(document))
+
+
+def _run(
+    input: object,
+    policy: PolicyLike,
+    cores: int,
+    seed: int,
+    record: bool,
+    progress: Progress | None,
+    options: Mapping[str, object],
+    *,
+    is_live: bool,
+) -> RunResult:
+    texts, table = _input(input, options)
+    answer = _humpyard.run(policy, cores, seed, texts, table, is_live, record, progress)
+    document, records, remarks = answer
+    _warn(remarks)
+    return RunResult(json.loads(document), records)
+
+
+def _input(given: object, options: Mapping[str, object]) -> tuple[list[tuple[str, list[str]]], object]:
+    """Split the input into texts and a table, and write options as a command line has them."""
+    texts = [
+        (_option(name), _texts(value)) for name, value in options.items() if value is not None and value is not False
+    ]
+    if isinstance(given, (str, os.PathLike)):
+        return [("input", [os.fspath(given)]), *texts], None
+    if isinstance(given, (list, tuple)) and all(isinstance(one, (str, os.PathLike)) for one in given):
+        return [("input", [os.fspath(one) for one in given]), *texts], None
+    return texts, given
+
+
+def _option(keyword: str) -> str:
+    return keyword.rstrip("_").replace("_", "-")
+
+
+def _texts(value: object) -> list[str]:
+    """Write the values of an option as a command line has them; a flag has none."""
+    if value is True:
+        return []
+    if isinstance(value, Mapping):
+        return [f"{name}={_text(one)}" for name, one in value.items()]
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+        return [_joined(one) for one in value]
+    return [_text(value)]
+
+
+def _joined(value: object) -> str:
+    """Write one of several values: a rule is a dict of its conditions."""
+    return ",".join(_texts(value)) if isinstance(value, Mapping) else _text(value)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, timedelta):
+        return f"{round(value.total_seconds() * 1e9)}ns"
+    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+
+
+def _warn(remarks: Iterable[str]) -> None:
+    for remark in remarks:
+        warnings.warn(remark, stacklevel=4)
+
+
+def recommend(input: object, *, goal: str, progress: Progress | None = None, **options: Any) -> Document:
+    """Find the policy and its parameters for your traffic and a goal, by simulation.
+
+    Parameters
+    ----------
+    input : str, path, or list of these
+        A capture, or ``gen:PROFILE:name=value,...``.
+    goal : str
+        Bounds, such as ``p99<2ms,loss<0.1%``.
+    progress : callable, optional
+        As of `simulate`.
+    **options
+        The options of ``humpyard recommend``, with ``_`` for ``-``: ``workers=4``, ``no_verify=True``.
+
+    Returns
+    -------
+    Document
+        The recommendation. Its `holds` says whether a policy keeps the goal.
+
+    Raises
+    ------
+    ValueError
+        If an option or the input is wrong; the text says what to do.
+
+    """
+    return _command("recommend", [], {"input": input, "goal": goal, **options}, progress)
+
+
+def validate(input: object, *, progress: Progress | None = None, **options: Any) -> Document:
+    """Run policies live and in the simulator on the same arrivals, and say how far the simulator is from the truth.
+
+    Parameters
+    ----------
+    input : str, path, or list of these
+        A capture, or ``gen:PROFILE:name=value,...``.
+    progress : callable, optional
+        As of `simulate`.
+    **options
+        The options of ``humpyard validate``, with ``_`` for ``-``: ``policy=["hrw", "drr"]``, ``workers=1``.
+
+    Returns
+    -------
+    Document
+        Live and simulated figures. Its `holds` says whether all agree within their bounds.
+
+    Raises
+    ------
+    ValueError
+        If an option or the input is wrong; the text says what to do.
+
+    """
+    return _command("validate", [], {"input": input, **options}, progress)
+
+
+def admit(*, flow: object = None, progress: Progress | None = None, **options: Any) -> Document:
+    """Say which flows can be sure of their engines and link, and of what delay.
+
+    Parameters
+    ----------
+    flow : str, dict, or list of these
+        Flows, such as ``{"service": "dpi", "rate": "10Mbit", "length": 500}``.
+    progress : callable, optional
+        As of `simulate`.
+    **options
+        The options of ``humpyard admit``, with ``_`` for ``-``.
+
+    Returns
+    -------
+    Document
+        What is admitted. Its `holds` says whether all flows are.
+
+    Raises
+    ------
+    ValueError
+        If an option is wrong; the text says what to do.
+
+    Examples
+    --------
+    >>> import humpyard as hy
+    >>> hy.admit(flow={"service": "forward", "rate": "10Mbit", "length": 500, "burst": "5kB"}).holds
+    True
+
+    """
+    flows = [flow] if isinstance(flow, (str, Mapping)) else flow
+    return _command("admit", [], {"flow": flows, **options}, progress)
+
+
+def schedule(*, policy: str, progress: Progress | None = None, **options: Any) -> Document:
+    """Show the bare sequence of a sharing policy on always-ready clients.
+
+    Parameters
+    ----------
+    policy : str
+        A sharing policy.
+    progress : callable, optional
+        As of `simulate`.
+    **options
+        The options of ``humpyard schedule``, with ``_`` for ``-``: ``weights=[3, 2, 1]``, ``slots=6``.
+
+    Returns
+    -------
+    Document
+        The sequence, and the service errors of the clients.
+
+    Raises
+    ------
+    ValueError
+        If an option is wrong; the text says what to do.
+
+    Examples
+    --------
+    >>> import humpyard as hy
+    >>> hy.schedule(policy="gr3", weights=[3, 2, 1], slots=6).slots
+    [1, 2, 1, 1, 2, 3]
+
+    """
+    lists = {name: _commas(value) if name in ("weights", "order") else value for name, value in options.items()}
+    return _command("schedule", [], {"policy": policy, **lists}, progress)
+
+
+def reproduce(*names: str, progress: Progress | None = None, **options: Any) -> Document:
+    """Do figures, tables and claims of the papers again: data, plots, and the outcome of each claim.
+
+    Parameters
+    ----------
+    *names : str
+        Experiments, or ``all``; ``humpyard list experiments`` names them.
+    progress : callable, optional
+        As of `simulate`.
+    **options
+        The options of ``humpyard reproduce``, with ``_`` for ``-``: ``quick=True``, ``out="results"``.
+
+    Returns
+    -------
+    Document
+        The experiments and outcomes. Its `holds` says whether all outcomes are the expected ones.
+
+    Raises
+    ------
+    ValueError
+        If a name or an option is wrong; the text says what to do.
+
+    """
+    return _command("reproduce", list(names), options, progress)
+
+
+def sweep(
+    plan: str | os.PathLike[str] | Mapping[str, object],
+    *,
+    out: str | os.PathLike[str],
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Document:
+    """Simulate all combinations of options that a plan names, into one table.
+
+    What is done is kept in `out`: a sweep that ended early goes on with the same call.
+
+    Parameters
+    ----------
+    plan : path or dict
+        A file of the kind that ``humpyard sweep --help`` describes, or what such a file says:
+        ``{"options": {"input": "a.pcap"}, "axes": {"policy": ["drr", "hrw"]}}``.
+    out : path
+        The directory of the table ``runs.parquet`` and of ``manifest.json``.
+    executor : concurrent.futures.Executor, optional
+        Who makes the simulations: a ``ProcessPoolExecutor``, Dask's ``client.get_executor()``, an
+        ``MPIPoolExecutor``. Without one all cores of this machine do. The table is the same, byte for byte.
+    progress : callable, optional
+        As of `simulate`.
+    **options
+        The options of ``humpyard sweep``, with ``_`` for ``-``: ``threads=2``.
+
+    Returns
+    -------
+    Document
+        What the sweep came to.
+
+    Raises
+    ------
+    ValueError
+        If the plan is wrong; the text says what to do.
+
+    """
+    if isinstance(plan, Mapping):
+        file, text = "plan", "".join(f"{name} = {_toml(value)}\n" for name, value in plan.items())
+    else:
+        file, text = os.fspath(plan), ""
+    if executor is not None:
+        if options:
+            raise ValueError(f"{next(iter(options))} is for sweeps without an executor: leave it out")
+        text = text or _plan(file)
+        return Document({**json.loads(_cells.sweep(file, text, os.fspath(out), executor, progress)), "holds": True})
+    if not text:
+        return _command("sweep", [file], {"out": out, **options}, progress)
+    with tempfile.TemporaryDirectory() as directory:
+        file = os.path.join(directory, "plan.toml")
+        with open(file, "w", encoding="utf-8") as written:
+            written.write(text)
+        return _command("sweep", [file], {"out": out, **options}, progress)
+
+
+def _plan(file: str) -> str:
+    try:
+        with open(file, encoding="utf-8") as text:
+            return text.read()
+    except OSError as error:
+        raise ValueError(f"{file}: the file of the sweep cannot be read: {error.strerror}") from None
+
+
+def _toml(value: object) -> str:
+    """Write a value as TOML: texts, numbers and truth values are written as in JSON."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{json.dumps(str(name))} = {_toml(one)}" for name, one in value.items()) + "}"
+    if isinstance(value, (list, tuple, range)):
+        return "[" + ", ".join(_toml(one) for one in value) + "]"
+    return json.dumps(value if isinstance(value, (str, bool, int, float)) else _text(value))
+
+
+def _command(name: str, names: list[str], options: Mapping[str, object], progress: Progress | None) -> Document:
+    words = [name, *names]
+    for keyword, value in options.items():
+        if value is None or value is False:
+            continue
+        option = f"--{_option(keyword)}"
+        words += [f"{option}={text}" for text in _several(value)] or [option]
+    document, remarks, holds = _humpyard.command([*words, "--json"], progress)
+    _warn(remarks)
+    return Document({**json.loads(document), "holds": holds})
+
+
+def _several(value: object) -> list[str]:
+    """Write values of an option, of which each is an option of its own; a dict is one value."""
+    return [",".join(_texts(value))] if isinstance(value, Mapping) else _texts(value)
+
+
+def _commas(value: object) -> str:
+    return ",".join(_texts(value))
