@@ -15,7 +15,7 @@ PROMETHEUS = $(abspath $(or $(CARGO_TARGET_DIR),target))/prometheus
 # Property tests draw the same cases each time. By `cargo test` alone they draw others each time.
 PROPTEST_RNG_SEED ?= 1
 
-.PHONY: help demo test reproduce format lint docs check-no-std bench bench-instructions bench-share bench-sim bench-dispatch bench-overload bench-wire validate promises prerequisites prometheus python transcode clean
+.PHONY: help demo test reproduce format lint docs check-no-std bench bench-instructions bench-share bench-sim bench-dispatch bench-overload bench-wire bench-python validate promises prerequisites prometheus python transcode clean
 
 help:
 	@echo "make demo     show who waits under three policies, simulated and live, and write report.html (half a minute after the build)"
@@ -28,6 +28,7 @@ help:
 	@echo "make bench-dispatch  compare the scheduler and the runtime with DPDK's event devices, in turn (four minutes; ARGUMENTS=...)"
 	@echo "make bench-overload  forward more than can be forwarded, in turn with DPDK's testpmd and the kernel (half an hour, root; ARGUMENTS=...)"
 	@echo "make bench-wire  forward between interfaces, in turn with DPDK's testpmd and the kernel (half an hour, root; ARGUMENTS=...)"
+	@echo "make bench-python  time simulations from Python in turn with the command line (two minutes after the builds)"
 	@echo "make validate  hold the simulator against live runs, in a hundred cells (half an hour, alone on the machine; ARGUMENTS=...)"
 	@echo "make promises  hold recommend against captures of real programs, made on the spot (half an hour, alone; root)"
 	@echo "make clean    remove everything built"
@@ -92,6 +93,14 @@ bench-sim: prerequisites
 bench-dispatch: prerequisites
 	@scripts/prerequisites dpdk
 	$(CARGO) bench --locked --package humpyard --bench dispatch -- $(ARGUMENTS)
+
+# The package as users build it.
+bench-python: prerequisites
+	@scripts/prerequisites python
+	$(CARGO) build --locked --release --package humpyard-cli
+	python3 -m venv --clear $(or $(CARGO_TARGET_DIR),target)/package
+	$(or $(CARGO_TARGET_DIR),target)/package/bin/pip install --quiet --disable-pip-version-check ./crates/humpyard-python
+	$(or $(CARGO_TARGET_DIR),target)/package/bin/python crates/humpyard-python/benchmarks/simulate.py ./target/release/humpyard
 
 # ARGUMENTS are --captures N and --json FILE.
 promises: prerequisites

@@ -7,7 +7,7 @@ use std::path::Path;
 use humpyard::lab::option::{RunCommand, Takes, Times};
 use humpyard::lab::{OPTIONS, RunOption, spelled};
 
-const HEAD: &str = r#""""The types of keyword arguments, made of the options of the command line by `tests/options.rs`."""
+const HEAD: &str = r#""""The types of keyword arguments, made of the command line's options by `tests/options.rs`."""
 
 from __future__ import annotations
 

@@ -79,8 +79,8 @@ fn has_packages(python: &OsString) -> Result<(), Failure> {
             python.display()
         ))),
         None => Err(Failure::new(format!(
-            "--dask needs the packages humpyard and distributed in {}: pip install ./crates/humpyard-python distributed, or \
-             name another Python by HUMPYARD_PYTHON",
+            "--dask needs the packages humpyard and distributed in {}: pip install ./crates/humpyard-python distributed, \
+             or name another Python by HUMPYARD_PYTHON",
             python.display()
         ))),
     }

@@ -34,8 +34,8 @@ pub(crate) struct SweepArguments {
     /// Threads; they change nothing but the time it takes [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
-    /// Have the workers of this Dask scheduler simulate, by the Python package humpyard; HUMPYARD_PYTHON names the Python
-    /// that has it [default: python3]
+    /// Have the workers of this Dask scheduler simulate, by the Python package humpyard; HUMPYARD_PYTHON names the
+    /// Python that has it [default: python3]
     #[arg(long, value_name = "tcp://HOST:PORT", conflicts_with = "threads")]
     pub(crate) dask: Option<String>,
     #[command(flatten)]

@@ -131,8 +131,8 @@ impl OpenSweep {
         self.kept.len()
     }
 
-    /// Returns the cells and repetitions that are to be simulated next. Empty: nothing is missing. A cell whose figure is
-    /// not known well enough is among them once more when these are kept.
+    /// Returns the cells and repetitions that are to be simulated next. Empty: nothing is missing. When these are kept, a
+    /// cell whose figure is not known well enough is missing once more.
     pub fn missing(&mut self) -> Vec<(usize, u32)> {
         let cells = self.plan.cells();
         let first =

@@ -1,4 +1,4 @@
-"""The types of keyword arguments, made of the options of the command line by `tests/options.rs`."""
+"""The types of keyword arguments, made of the command line's options by `tests/options.rs`."""
 
 from __future__ import annotations
 
