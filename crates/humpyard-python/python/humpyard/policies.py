@@ -44,7 +44,13 @@ __all__ = [
     "View",
 ]
 
-Promise = Literal["work_conserving", "flow_order", "minimal_disruption", "isolation", "served"]
+Promise = Union[  # noqa: PYI030 - an alias of one Literal is not what `stubtest` sees
+    Literal["work_conserving"],
+    Literal["flow_order"],
+    Literal["minimal_disruption"],
+    Literal["isolation"],
+    Literal["served"],
+]
 """What a policy may promise; `humpyard.testing.check` holds it to that."""
 
 
