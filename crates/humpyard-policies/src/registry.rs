@@ -20,6 +20,7 @@ use humpyard_core::storage::IdSet;
 use humpyard_core::unit::{Time, Weight, Work};
 use serde::Serialize;
 
+use crate::own::{OwnAllocate, OwnEstimate, OwnShare, OwnSteer};
 use crate::{allocate, estimate, share, steer};
 
 /// What the registry knows of one policy.
@@ -59,9 +60,13 @@ fn build<P: Build>(pairs: &[(String, String)], config: &SchedulerConfig) -> Resu
 }
 
 /// Makes, for one family, from one list: an enum of its policies (so that one instantiation of the mechanism serves them
-/// all), its table, and the delegation of all methods of its trait. A new policy is one line here.
+/// all), its table, and the delegation of all methods of its trait. A new policy is one line here. `$own` holds a policy
+/// of a program's own.
 macro_rules! family {
-    ($(#[$doc:meta])* $any:ident: $trait:ident [$($variant:ident($policy:ty)),+ $(,)?] $(visited by $visitor:ident)*) => {
+    (
+        $(#[$doc:meta])* $any:ident: $trait:ident or $own:ident
+        [$($variant:ident($policy:ty)),+ $(,)?] $(visited by $visitor:ident)*
+    ) => {
         $(#[$doc])*
         #[derive(Debug, Delegate)]
         #[delegate(Policy)]
@@ -69,7 +74,8 @@ macro_rules! family {
         #[expect(missing_docs, reason = "each variant is the policy of its name")]
         #[allow(clippy::large_enum_variant, reason = "there is one for each queue, and a detour would cost every decision")]
         pub enum $any {
-            $($variant($policy)),+
+            $($variant($policy),)+
+            Own($own),
         }
 
         impl $any {
@@ -103,25 +109,8 @@ macro_rules! family {
             }
         }
 
-        $(
-            impl From<$policy> for $any {
-                fn from(policy: $policy) -> Self {
-                    Self::$variant(policy)
-                }
-            }
-
-            /// Fails with the policy if it is another one.
-            impl TryFrom<$any> for $policy {
-                type Error = $any;
-
-                fn try_from(any: $any) -> Result<Self, $any> {
-                    match any {
-                        $any::$variant(policy) => Ok(policy),
-                        other => Err(other),
-                    }
-                }
-            }
-        )+
+        $(convert! { $any::$variant($policy) })+
+        convert! { $any::Own($own) }
 
         /// There is none, so there is nothing to convert.
         impl From<Never> for $any {
@@ -139,7 +128,30 @@ macro_rules! family {
             }
         }
 
-        visit! { $any [$($variant)+] $($visitor)* }
+        visit! { $any [$($variant)+ Own] $($visitor)* }
+    };
+}
+
+/// Makes the enum of a family from one of its policies, and the policy from the enum.
+macro_rules! convert {
+    ($any:ident::$variant:ident($policy:ty)) => {
+        impl From<$policy> for $any {
+            fn from(policy: $policy) -> Self {
+                Self::$variant(policy)
+            }
+        }
+
+        /// Fails with the policy if it is another one.
+        impl TryFrom<$any> for $policy {
+            type Error = $any;
+
+            fn try_from(any: $any) -> Result<Self, $any> {
+                match any {
+                    $any::$variant(policy) => Ok(policy),
+                    other => Err(other),
+                }
+            }
+        }
     };
 }
 
@@ -160,7 +172,7 @@ macro_rules! visit {
 
 family! {
     /// Any steering policy.
-    AnySteer: Steer [
+    AnySteer: Steer or OwnSteer [
         Rr(steer::rr::Rr),
         Conn(steer::conn::Conn),
         RssPlusPlus(steer::rss_plus_plus::RssPlusPlus),
@@ -185,7 +197,7 @@ family! {
 
 family! {
     /// Any sharing policy.
-    AnyShare: Share [
+    AnyShare: Share or OwnShare [
         Fcfs(share::fcfs::Fcfs),
         Wrr(share::wrr::Wrr),
         Drr(share::drr::Drr),
@@ -238,7 +250,7 @@ impl AnyShare {
 
 family! {
     /// Any allocation policy.
-    AnyAllocate: Allocate [
+    AnyAllocate: Allocate or OwnAllocate [
         Static(allocate::r#static::Static),
         Quantum(allocate::quantum::Quantum),
         Cohort(allocate::cohort::Cohort),
@@ -253,7 +265,7 @@ family! {
 
 family! {
     /// Any estimator.
-    AnyEstimate: Estimate [
+    AnyEstimate: Estimate or OwnEstimate [
         Table(estimate::table::Table),
         Oracle(estimate::oracle::Oracle),
         LeastSquares(estimate::least_squares::LeastSquares),

@@ -14,6 +14,7 @@ use humpyard_core::name::{Named, unknown};
 use humpyard_core::policy::{BuildError, BuildErrorKind, Family, Promise};
 use humpyard_core::unit::Time;
 
+use crate::own::OwnPolicy;
 use crate::registry::{AnyAllocate, AnyEstimate, AnyShare, AnySteer, find, names};
 
 /// The mechanism over any policies.
@@ -31,15 +32,62 @@ pub type AnyScheduler = Scheduler<AnySteer, AnyShare, AnyAllocate>;
 /// | `efq:engines=per-engine` | `hrw` | it | – | one per core |
 ///
 /// Estimates are the table's unless an estimator is named too: `estimate=least-squares/share=efq`.
+/// [`PolicySpec::with`] adds policies that a program defines; text cannot name them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PolicySpec {
-    steer: Option<Named>,
-    share: Option<Named>,
-    allocate: Option<Named>,
-    estimate: Option<Named>,
+    steer: Option<Chosen>,
+    share: Option<Chosen>,
+    allocate: Option<Chosen>,
+    estimate: Option<Chosen>,
+}
+
+/// One policy of a spec.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Chosen {
+    Registered(Named),
+    Own(OwnPolicy),
+}
+
+impl Chosen {
+    fn name(&self) -> &str {
+        match self {
+            Self::Registered(named) => &named.name,
+            Self::Own(own) => own.name(),
+        }
+    }
+
+    fn own(&self) -> Option<&OwnPolicy> {
+        if let Self::Own(own) = self { Some(own) } else { None }
+    }
+
+    fn keeps_flow_order(&self) -> bool {
+        match self {
+            Self::Registered(named) => {
+                find(&named.name).is_some_and(|entry| entry.info.promises.contains(&Promise::FlowOrder))
+            }
+            Self::Own(own) => own.promises().contains(&Promise::FlowOrder),
+        }
+    }
+
+    /// Whether this sharing policy tells clients apart.
+    fn tells_clients(&self) -> bool {
+        self.name() != "fcfs" && !self.own().is_some_and(OwnPolicy::merges_clients)
+    }
+}
+
+impl fmt::Display for Chosen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Registered(named) => named.fmt(f),
+            Self::Own(own) => own.fmt(f),
+        }
+    }
 }
 
 impl PolicySpec {
+    /// No policy is named.
+    const NONE: Self = Self { steer: None, share: None, allocate: None, estimate: None };
+
     /// Makes the mechanism with these policies.
     ///
     /// # Errors
@@ -58,7 +106,10 @@ impl PolicySpec {
     /// # Errors
     /// What the estimator refuses.
     pub fn build_estimate(&self, config: &SchedulerConfig) -> Result<Option<AnyEstimate>, BuildError> {
-        let build = |named: &Named| known(AnyEstimate::build(&named.name, &named.parameters, config));
+        let build = |chosen: &Chosen| match chosen {
+            Chosen::Registered(named) => known(AnyEstimate::build(&named.name, &named.parameters, config)),
+            Chosen::Own(own) => known(own.build_estimate(config)).map(AnyEstimate::Own),
+        };
         self.estimate.as_ref().map(build).transpose()
     }
 
@@ -67,7 +118,10 @@ impl PolicySpec {
     /// # Errors
     /// What the policy refuses.
     pub fn build_steer(&self, config: &SchedulerConfig) -> Result<Option<AnySteer>, BuildError> {
-        let build = |named: &Named| known(AnySteer::build(&named.name, &named.parameters, config));
+        let build = |chosen: &Chosen| match chosen {
+            Chosen::Registered(named) => known(AnySteer::build(&named.name, &named.parameters, config)),
+            Chosen::Own(own) => known(own.build_steer(config)).map(AnySteer::Own),
+        };
         self.steer.as_ref().map(build).transpose()
     }
 
@@ -76,7 +130,10 @@ impl PolicySpec {
     /// # Errors
     /// What the policy refuses.
     pub fn build_allocate(&self, config: &SchedulerConfig) -> Result<Option<AnyAllocate>, BuildError> {
-        let build = |named: &Named| known(AnyAllocate::build(&named.name, &named.parameters, config));
+        let build = |chosen: &Chosen| match chosen {
+            Chosen::Registered(named) => known(AnyAllocate::build(&named.name, &named.parameters, config)),
+            Chosen::Own(own) => known(own.build_allocate(config)).map(AnyAllocate::Own),
+        };
         self.allocate.as_ref().map(build).transpose()
     }
 
@@ -85,11 +142,57 @@ impl PolicySpec {
     /// # Errors
     /// What the policy refuses.
     pub fn build_share(&self, config: &SchedulerConfig) -> Result<AnyShare, BuildError> {
-        let (name, parameters) = match &self.share {
-            Some(named) => (named.name.as_str(), named.parameters.as_slice()),
-            None => ("fcfs", [].as_slice()),
+        match &self.share {
+            Some(Chosen::Registered(named)) => known(AnyShare::build(&named.name, &named.parameters, config)),
+            Some(Chosen::Own(own)) => known(own.build_share(config)).map(AnyShare::Own),
+            None => known(AnyShare::build("fcfs", &[], config)),
+        }
+    }
+
+    /// Adds the policies of another spec, or a policy of a program's own. A steering policy that is named replaces one
+    /// that follows from the parameters of the sharing policy.
+    ///
+    /// # Errors
+    /// Two policies of one family.
+    pub fn with(self, other: impl Into<Self>) -> Result<Self, BuildError> {
+        let (mut joined, mut other) = (self, other.into());
+        if joined.steer.is_some() && other.steer.is_some() {
+            if joined.follows_from_share() {
+                joined.steer = None;
+            } else if other.follows_from_share() {
+                other.steer = None;
+            }
+        }
+        for family in FAMILIES {
+            let (place, added) = (joined.place(family), other.place(family).take());
+            if let (Some(one), Some(two)) = (&place, &added) {
+                let message = format!("`{one}` and `{two}` are two {} policies: name one", family.name());
+                return Err(BuildError::new(BuildErrorKind::Syntax, message));
+            }
+            *place = added.or(place.take());
+        }
+        Ok(joined)
+    }
+
+    /// Whether the steering policy is the one that the sharing policy wants before it.
+    fn follows_from_share(&self) -> bool {
+        let (Some(Chosen::Registered(steer)), Some(Chosen::Registered(share))) = (&self.steer, &self.share) else {
+            return false;
         };
-        known(AnyShare::build(name, parameters, config))
+        let wanted = AnyShare::check_parameters(&share.name, &share.parameters);
+        let wanted = wanted.and_then(Result::ok).flatten();
+        wanted == Some(steer.name.as_str()) && steer.parameters.is_empty()
+    }
+
+    /// Returns the policies that a program defined, in the order of their families.
+    pub fn own(&self) -> impl Iterator<Item = &OwnPolicy> {
+        let chosen = [&self.estimate, &self.allocate, &self.steer, &self.share];
+        chosen.into_iter().flatten().filter_map(Chosen::own)
+    }
+
+    /// Returns the name of a policy that runs by a virtual clock alone. `None`: all policies run live, too.
+    pub fn simulated_only(&self) -> Option<&str> {
+        self.own().find(|own| own.is_simulated_only()).map(OwnPolicy::name)
     }
 
     /// Makes these policies take over from those of `before`, which the scheduler has now, in every family in which they
@@ -121,7 +224,7 @@ impl PolicySpec {
             scheduler.swap_share(now, &name, || self.build_share(config))?;
         }
         if let Some(steer) = self.build_steer(config)?.filter(|_| self.steer != before.steer) {
-            let keep_order = [&self.steer, &before.steer].into_iter().flatten().all(keeps_flow_order);
+            let keep_order = [&self.steer, &before.steer].into_iter().flatten().all(Chosen::keeps_flow_order);
             scheduler.swap_steer(now, &name, steer, keep_order, || self.build_share(config))?;
         }
         if let Some(allocate) = self.build_allocate(config)?.filter(|_| self.allocate != before.allocate) {
@@ -137,22 +240,22 @@ impl PolicySpec {
 
     /// Whether packets of different clients are not simply served in order of arrival.
     pub fn shares(&self) -> bool {
-        self.share.as_ref().is_some_and(|named| named.name != "fcfs")
+        self.share.as_ref().is_some_and(Chosen::tells_clients)
     }
 
     /// The name of the steering policy, if one is named.
     pub fn steering(&self) -> Option<&str> {
-        self.steer.as_ref().map(|named| named.name.as_str())
+        self.steer.as_ref().map(Chosen::name)
     }
 
     /// The name of the sharing policy: `fcfs` if none is named.
     pub fn sharing(&self) -> &str {
-        self.share.as_ref().map_or("fcfs", |named| named.name.as_str())
+        self.share.as_ref().map_or("fcfs", Chosen::name)
     }
 
     /// The name of the allocation policy, if one is named.
     pub fn allocation(&self) -> Option<&str> {
-        self.allocate.as_ref().map(|named| named.name.as_str())
+        self.allocate.as_ref().map(Chosen::name)
     }
 
     /// Whether packets are steered to cores.
@@ -165,24 +268,24 @@ impl PolicySpec {
     ///
     /// [`FlowOrder::Hold`]: humpyard_core::mechanism::FlowOrder::Hold
     pub fn holds_flows(&self) -> bool {
-        self.steer.as_ref().map_or_else(|| self.shares(), keeps_flow_order)
+        self.steer.as_ref().map_or_else(|| self.shares(), Chosen::keeps_flow_order)
     }
 
     /// Whether a service has another core when as many packets wait as its cores can not serve within its tolerance.
     pub fn goes_by_tolerance(&self) -> bool {
-        self.allocate.as_ref().is_some_and(|named| matches!(named.name.as_str(), "everest" | "everest-ld"))
+        self.allocate.as_ref().is_some_and(|chosen| matches!(chosen.name(), "everest" | "everest-ld"))
     }
 
     /// Whether clients are served by their weights: the policies of arrival (`fcfs`), of locality (`lap`, `t-opt`) and of
     /// lengths (`darc`) have no use for them.
     pub fn weighs(&self) -> bool {
-        self.share.as_ref().is_some_and(|named| !matches!(named.name.as_str(), "fcfs" | "lap" | "t-opt" | "darc"))
+        self.shares() && !matches!(self.sharing(), "lap" | "t-opt" | "darc")
     }
 
     /// Whether a policy must know all packets before the first is served, as only a simulation can: it lets them all come at the
     /// start.
     pub fn is_offline(&self) -> bool {
-        self.share.as_ref().is_some_and(|named| named.name == "t-opt")
+        self.sharing() == "t-opt"
     }
 
     /// Whether cores belong to services.
@@ -190,7 +293,7 @@ impl PolicySpec {
         self.allocate.is_some()
     }
 
-    fn place(&mut self, family: Family) -> &mut Option<Named> {
+    fn place(&mut self, family: Family) -> &mut Option<Chosen> {
         match family {
             Family::Steer => &mut self.steer,
             Family::Share => &mut self.share,
@@ -200,11 +303,15 @@ impl PolicySpec {
     }
 }
 
-fn keeps_flow_order(named: &Named) -> bool {
-    find(&named.name).is_some_and(|entry| entry.info.promises.contains(&Promise::FlowOrder))
+impl From<OwnPolicy> for PolicySpec {
+    fn from(own: OwnPolicy) -> Self {
+        let (mut spec, family) = (Self::NONE, own.family());
+        *spec.place(family) = Some(Chosen::Own(own));
+        spec
+    }
 }
 
-/// Names are checked when a spec is read, so here each is known.
+/// Names and families are checked when a spec is read, so here each is known.
 fn known<T>(built: Option<Result<T, BuildError>>) -> Result<T, BuildError> {
     built.expect("the name was found in its family when the spec was read")
 }
@@ -215,7 +322,7 @@ impl FromStr for PolicySpec {
     type Err = BuildError;
 
     fn from_str(text: &str) -> Result<Self, BuildError> {
-        let mut spec = Self { steer: None, share: None, allocate: None, estimate: None };
+        let mut spec = Self::NONE;
         let mut steered_by = None;
         for part in text.split('/') {
             let (named_family, policy) = match part.split_once('=') {
@@ -232,10 +339,10 @@ impl FromStr for PolicySpec {
                     format!("`{text}` names two {} policies: name one", family.name()),
                 ));
             }
-            *place = Some(named);
+            *place = Some(Chosen::Registered(named));
         }
         if let Some(steer) = steered_by.filter(|_| spec.steer.is_none()) {
-            spec.steer = Some(Named { name: steer.to_owned(), parameters: Vec::new() });
+            spec.steer = Some(Chosen::Registered(Named { name: steer.to_owned(), parameters: Vec::new() }));
         }
         Ok(spec)
     }
@@ -250,10 +357,10 @@ impl fmt::Display for PolicySpec {
             (Family::Steer, &self.steer),
             (Family::Share, &self.share),
         ];
-        let bare = given.iter().filter(|(_, named)| named.is_some()).count() == 1;
-        for (family, named) in given {
-            if let Some(named) = named {
-                parts.push(if bare { format!("{named}") } else { format!("{}={named}", family.name()) });
+        let bare = given.iter().filter(|(_, chosen)| chosen.is_some()).count() == 1;
+        for (family, chosen) in given {
+            if let Some(chosen) = chosen {
+                parts.push(if bare { format!("{chosen}") } else { format!("{}={chosen}", family.name()) });
             }
         }
         f.write_str(&parts.join("/"))
@@ -290,10 +397,13 @@ fn check(named: &Named, family: Option<Family>) -> Result<(Family, Option<&'stat
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::share::drr::{Drr, DrrParams};
+    use crate::steer::hrw::{Hrw, HrwParams};
     use crate::testing::config;
     use alloc::string::ToString;
     use humpyard_core::id::{ClientId, CoreId, FlowId, Slot};
     use humpyard_core::packet::Packet;
+    use humpyard_core::policy::Build;
     use humpyard_core::random::Seed;
     use humpyard_core::unit::WorkUnit;
 
@@ -339,8 +449,12 @@ mod tests {
 
     /// What four cores do with packets of 40 flows that come at random: every dispatch and completion.
     fn served(spec: &str) -> Vec<(Time, CoreId, FlowId, u64)> {
+        served_by(&of_text(spec))
+    }
+
+    fn served_by(spec: &PolicySpec) -> Vec<(Time, CoreId, FlowId, u64)> {
         let config = SchedulerConfig { longest: 100, unit: WorkUnit::Nanoseconds, ..config(4, 40, &[]) };
-        let mut scheduler = spec.parse::<PolicySpec>().unwrap().build(&config).unwrap();
+        let mut scheduler = spec.build(&config).unwrap();
         let mut random = Seed(4).stream("test");
         let (mut served, mut under_way) = (Vec::new(), Vec::new());
         for step in 0..4_000 {
@@ -384,6 +498,66 @@ mod tests {
         assert_eq!(by_itself, served("steer=hrw/share=efq"));
         assert_ne!(by_itself, served("efq"), "one pool");
         assert_ne!(by_itself, served("steer=jsq/share=efq:engines=per-engine"), "another policy steers");
+    }
+
+    /// A sharing policy of a program's own, which decides as `drr`.
+    fn own_share(name: &str) -> Result<OwnPolicy, BuildError> {
+        OwnPolicy::share(name, |config| Drr::new(&DrrParams::default(), config))
+    }
+
+    fn of_text(text: &str) -> PolicySpec {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn policies_of_the_program_are_named_beside_ours() {
+        let own = own_share("mine").unwrap();
+        let alone = PolicySpec::from(own.clone());
+        assert_eq!((alone.to_string().as_str(), alone.sharing(), alone.is_share_alone()), ("mine", "mine", true));
+        assert!(alone.shares() && alone.weighs() && alone.holds_flows() && !alone.is_offline());
+        let steered = of_text("hrw").with(own.clone()).unwrap();
+        assert_eq!(steered.to_string(), "steer=hrw/share=mine");
+        assert_eq!(steered, PolicySpec::from(own.clone()).with(of_text("hrw")).unwrap());
+        assert_ne!(alone, PolicySpec::from(own_share("mine").unwrap()), "another maker");
+        let merging = PolicySpec::from(own.clone().merging_clients());
+        assert!(!merging.shares() && !merging.weighs());
+        assert_eq!(alone.simulated_only(), None);
+        assert_eq!(PolicySpec::from(own.simulated_only()).simulated_only(), Some("mine"));
+    }
+
+    #[test]
+    fn own_steering_takes_the_place_of_what_follows_from_sharing() {
+        let own = OwnPolicy::steer("mine", |config| Hrw::new(&HrwParams::default(), config)).unwrap();
+        assert!(!PolicySpec::from(own.clone()).holds_flows());
+        let own = own.promising(&[Promise::FlowOrder]);
+        assert!(PolicySpec::from(own.clone()).holds_flows());
+        for joined in [
+            of_text("efq:engines=per-engine").with(own.clone()),
+            PolicySpec::from(own.clone()).with(of_text("efq:engines=per-engine")),
+        ] {
+            assert_eq!(joined.unwrap().to_string(), "steer=mine/share=efq:engines=per-engine");
+        }
+        let refused = of_text("steer=conn/share=efq:engines=per-engine").with(own).unwrap_err().to_string();
+        assert_eq!(refused, "`conn` and `mine` are two steer policies: name one");
+    }
+
+    #[test]
+    fn own_names_are_plain_and_new() {
+        let refused = |name: &str| own_share(name).unwrap_err().to_string();
+        assert_eq!(refused("drr"), "a policy of your own cannot be called `drr`: there is one of that name");
+        for name in ["", "a/b", "a=b", "a:b", "a b"] {
+            assert_eq!(refused(name), format!("the name of a policy is letters, digits, `-` and `_`, not `{name}`"));
+        }
+    }
+
+    #[test]
+    fn own_policies_decide_and_take_over() {
+        let own = PolicySpec::from(own_share("mine").unwrap());
+        let config = SchedulerConfig { longest: 100, ..config(4, 40, &[]) };
+        let mut scheduler = of_text("sfq").build(&config).unwrap();
+        own.take_over(Time::ZERO, &of_text("sfq"), &config, &mut scheduler).unwrap();
+        assert!(matches!(scheduler.policies().1, AnyShare::Own(_)));
+        assert_eq!(served_by(&own), served("drr"));
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod capsule;
 mod command;
 mod frames;
 mod packets;
+mod policy;
 mod scheduler;
 mod simulate;
 mod supervise;
@@ -27,5 +28,6 @@ fn declare(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(simulate::options, module)?)?;
     module.add_class::<sweep::Sweep>()?;
     module.add_function(wrap_pyfunction!(sweep::simulate_cells, module)?)?;
+    policy::declare(module)?;
     scheduler::declare(module)
 }

@@ -48,7 +48,13 @@ fn choose<T: Copy>(what: &str, name: &str, choices: Choice<T>) -> PyResult<T> {
     found.map(|(_, meaning)| *meaning).ok_or_else(|| error(Refusal::argument(unknown(what, name, names))))
 }
 
-fn error(refusal: Refusal) -> PyErr {
+/// The name of a part.
+pub(crate) fn part_name(part: Part) -> &'static str {
+    PARTS.iter().find(|(_, known)| *known == part).map_or("whole", |(name, _)| name)
+}
+
+/// The exception of a refusal.
+pub(crate) fn error(refusal: Refusal) -> PyErr {
     if refusal.kind == RefusalKind::Broken {
         return PyRuntimeError::new_err(refusal.to_string());
     }
@@ -137,7 +143,7 @@ impl Dispatch {
 impl From<mechanism::Dispatch> for Dispatch {
     fn from(dispatch: mechanism::Dispatch) -> Self {
         let packet = dispatch.packet;
-        let part = PARTS.iter().find(|(_, part)| *part == packet.part).map_or("whole", |(name, _)| name);
+        let part = part_name(packet.part);
         Self {
             slot: dispatch.slot.0,
             flow: packet.flow.0,

@@ -16,6 +16,7 @@ use serde::Serialize;
 
 use crate::frames::{Record, table_of};
 use crate::packets::packets;
+use crate::policy::policy_spec;
 use crate::supervise::{Watch, supervised};
 
 /// The option that is no keyword, but the first argument.
@@ -33,7 +34,7 @@ type Answer = (String, Option<Record>, Vec<String>);
 #[expect(clippy::too_many_arguments, reason = "they are one call of the Python functions, which name them")]
 pub(crate) fn run(
     py: Python<'_>,
-    policy: &str,
+    policy: &Bound<'_, PyAny>,
     cores: usize,
     seed: u64,
     options: Given,
@@ -70,7 +71,7 @@ pub(crate) fn run(
 #[expect(clippy::too_many_arguments, reason = "they are one call of the Python function, which names them")]
 pub(crate) fn compare(
     py: Python<'_>,
-    policies: Vec<String>,
+    policies: Vec<Bound<'_, PyAny>>,
     cores: usize,
     seed: u64,
     repeat: u32,
@@ -79,7 +80,7 @@ pub(crate) fn compare(
     is_live: bool,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Answer> {
-    let policies = policies.iter().map(|policy| parsed(policy)).collect::<PyResult<Vec<_>>>()?;
+    let policies = policies.iter().map(parsed).collect::<PyResult<Vec<_>>>()?;
     let Some(first) = policies.first() else {
         return Err(PyValueError::new_err("policies: there are none: name two or more to be compared"));
     };
@@ -103,8 +104,10 @@ pub(crate) fn compare(
     Ok((document(&comparison)?, None, remarks))
 }
 
-fn parsed(policy: &str) -> PyResult<PolicySpec> {
-    policy.parse().map_err(|refused| PyValueError::new_err(format!("policy: {refused}")))
+/// The policies that a text names, or that are written in Python.
+fn parsed(policy: &Bound<'_, PyAny>) -> PyResult<PolicySpec> {
+    let Ok(text) = policy.extract::<String>() else { return policy_spec(policy) };
+    text.parse().map_err(|refused| PyValueError::new_err(format!("policy: {refused}")))
 }
 
 /// The configuration that options and a table describe.

@@ -10,6 +10,8 @@ use std::thread;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
+use crate::policy;
+
 /// How often Python is asked for signals, and a callback is called: well within the 0.2 s in which Ctrl-C is to answer.
 const EVERY: Duration = Duration::from_millis(50);
 
@@ -53,7 +55,7 @@ impl Watch {
 /// Does work on another thread. Meanwhile calls `progress(done, part, what)`, and ends the work at a signal.
 ///
 /// # Errors
-/// What the callback or a handler of a signal raises, and a panic of the work.
+/// What the callback, a handler of a signal or one of a policy raises, and a panic of the work.
 pub(crate) fn supervised<T: Send>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,
@@ -66,7 +68,8 @@ pub(crate) fn supervised<T: Send>(
             let (ended, is_over) = channel();
             let watch = &watch;
             let working = scope.spawn(move || {
-                let answer = work(watch);
+                // The thread stays known to Python: handlers of policies need not make it known at each call.
+                let answer = Python::attach(|py| py.detach(|| work(watch)));
                 // Who listens is gone only when it has stopped the work.
                 let _ = ended.send(());
                 answer
@@ -87,7 +90,8 @@ pub(crate) fn supervised<T: Send>(
     match (answer, raised) {
         (_, Some(raised)) => Err(raised),
         (Ok(answer), None) => Ok(answer),
-        (Err(panic), None) => Err(PyRuntimeError::new_err(format!("a defect of humpyard: {}", words(&*panic)))),
+        (Err(panic), None) => Err(policy::raised(panic)
+            .unwrap_or_else(|panic| PyRuntimeError::new_err(format!("a defect of humpyard: {}", words(&*panic))))),
     }
 }
 

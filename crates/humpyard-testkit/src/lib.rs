@@ -26,6 +26,7 @@ mod checked;
 mod checked_allocate;
 mod checked_estimate;
 mod checked_steer;
+pub mod conformance;
 mod explain;
 mod fairness;
 mod flow_watch;

@@ -396,9 +396,19 @@ pub(crate) fn quarantine(config: &RunConfig) -> Result<Option<Box<dyn Sink + Sen
     Ok(Some(create(quarantine)?))
 }
 
-/// Rejects a policy that must know all packets beforehand where that is impossible.
+/// Rejects a policy that must know all packets beforehand, or that runs by a virtual clock alone, where that is
+/// impossible.
 fn check_host(config: &RunConfig) -> Result<(), LabError> {
     check_assumed(config)?;
+    let mut policies = core::iter::once(&config.policy).chain(config.swaps.iter().map(|(_, policy)| policy));
+    if config.host == Host::Live
+        && config.clock == Clock::Real
+        && let Some(name) = policies.find_map(PolicySpec::simulated_only)
+    {
+        return Err(LabError::option(format!(
+            "`{name}` runs in virtual time alone, not on real threads: simulate it, or have @clock virtual"
+        )));
+    }
     if config.host == Host::Live && config.policy.is_offline() {
         return Err(LabError::option(format!(
             "`{}` must know all packets before the first is served, which a live run does not: use `humpyard sim`",
@@ -483,10 +493,26 @@ fn round_down(shares: &mut [Option<u32>]) {
 
 #[cfg(test)]
 mod tests {
+    use humpyard_core::policy::Build;
+    use humpyard_policies::own::OwnPolicy;
+    use humpyard_policies::share::fcfs::{Fcfs, FcfsParams};
+
     use super::*;
 
     fn config() -> RunConfig {
         RunConfig::new(Host::Sim, "gen:poisson", "drr".parse().expect("a policy"))
+    }
+
+    #[test]
+    fn policies_for_simulations_alone_do_not_run_live() {
+        let own = OwnPolicy::share("mine", |config| Fcfs::new(&FcfsParams {}, config)).expect("a new name");
+        let mut config = RunConfig::new(Host::Live, "gen:poisson", own.clone().into());
+        assert!(scheduler_config(&config, 2, 4).is_ok(), "other policies of a program do");
+        config.policy = own.simulated_only().into();
+        let said = scheduler_config(&config, 2, 4).unwrap_err().to_string();
+        assert_eq!(said, "`mine` runs in virtual time alone, not on real threads: simulate it, or have clock virtual");
+        config.clock = Clock::Virtual;
+        assert!(scheduler_config(&config, 2, 4).is_ok());
     }
 
     fn guaranteed(shares: &[&str]) -> Result<Vec<u32>, LabError> {

@@ -53,6 +53,11 @@ pub(crate) fn allocations<R>(run: impl FnOnce() -> R) -> (R, u64) {
     (result, ALLOCATIONS.get() - before)
 }
 
+/// Runs something; returns how often it allocated.
+pub(crate) fn count_allocations(run: &mut dyn FnMut()) -> u64 {
+    allocations(run).1
+}
+
 /// What `make` gives, and how many bytes that holds.
 pub(crate) fn bytes_held<R>(make: impl FnOnce() -> R) -> (R, i64) {
     let before = HELD.get();

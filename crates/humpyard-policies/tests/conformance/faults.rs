@@ -13,9 +13,9 @@ use humpyard_core::policy::{
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::{Time, Weight, Work};
 use humpyard_testkit::Scenario;
+use humpyard_testkit::conformance::{Subject, Trial};
 
-use crate::subject::Subject;
-use crate::trial::Trial;
+use crate::counting::count_allocations;
 
 /// What is wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -300,7 +300,10 @@ impl Subject for Faulty {
 /// What the suite finds, in the first scenario in which it finds something.
 fn found(family: Family, fault: Fault) -> Option<String> {
     let corpus = Scenario::corpus();
-    corpus.iter().find_map(|scenario| Trial { subject: &Faulty::new(family, fault), scenario }.hold().err())
+    corpus.iter().find_map(|scenario| {
+        let (subject, history) = (&Faulty::new(family, fault), &scenario.history);
+        Trial { subject, history, allocations: Some(count_allocations) }.hold().err()
+    })
 }
 
 #[test]

@@ -6,9 +6,7 @@
 mod allocation;
 mod corpus;
 mod counting;
-mod disruption;
 mod faults;
 mod memory;
 mod registered;
 mod subject;
-mod trial;

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use humpyard_core::policy::{Family, Promise};
 use humpyard_policies::registry::{self, Entry};
+use humpyard_testkit::conformance::{Skip, Trial};
 use humpyard_testkit::{History, Scenario};
 
+use crate::counting::count_allocations;
 use crate::subject::Registered;
-use crate::trial::{Skip, Trial};
 
 /// What became of one policy in all its ways and all scenarios.
 #[derive(Default)]
@@ -58,7 +59,7 @@ fn hold(entry: &Entry, corpus: &[Scenario]) -> Report {
                 assert!(is_a_reason(&why, &scenario.history, &spec), "{spec}, {}: {what}: {why}", scenario.name);
                 report.skip(what, why, &scenario.name);
             };
-            let trial = Trial { subject: &subject, scenario };
+            let trial = Trial { subject: &subject, history: &scenario.history, allocations: Some(count_allocations) };
             match trial.hold().unwrap_or_else(|error| panic!("{spec}, {}: {error}", scenario.name)) {
                 Err(why) => skip(&mut report, spec.clone(), why),
                 Ok(verdicts) => {

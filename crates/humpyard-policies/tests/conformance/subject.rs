@@ -1,31 +1,10 @@
 //! What is held to its promises.
 
 use humpyard_core::config::SchedulerConfig;
-use humpyard_core::policy::{Allocate, BuildError, Estimate, Family, Info, Promise, Share, Steer};
+use humpyard_core::policy::{BuildError, Family, Info, Promise};
 use humpyard_policies::registry::{AnyAllocate, AnyEstimate, AnyShare, AnySteer, Entry};
 use humpyard_policies::spec::PolicySpec;
-
-/// A policy, and the partners that it is played with.
-pub(crate) trait Subject {
-    type Steer: Steer;
-    type Share: Share;
-    type Allocate: Allocate;
-    type Estimate: Estimate + Send + 'static;
-
-    /// The family of the policy; the others are partners.
-    fn family(&self) -> Family;
-    /// What the policy promises.
-    fn promises(&self) -> &'static [Promise];
-    fn steer(&self, config: &SchedulerConfig) -> Result<Option<Self::Steer>, BuildError>;
-    fn share(&self, config: &SchedulerConfig) -> Result<Self::Share, BuildError>;
-    fn allocate(&self, config: &SchedulerConfig) -> Result<Option<Self::Allocate>, BuildError>;
-    fn estimate(&self, config: &SchedulerConfig) -> Result<Option<Self::Estimate>, BuildError>;
-
-    /// What the part of this family is held to.
-    fn promises_of(&self, family: Family) -> &'static [Promise] {
-        if family == self.family() { self.promises() } else { &[] }
-    }
-}
+use humpyard_testkit::conformance::Subject;
 
 /// A registered policy.
 pub(crate) struct Registered {

@@ -1,11 +1,7 @@
 //! Shares in the long run, with estimates that are wrong.
 
-use humpyard_core::id::{ClientId, Id};
 use humpyard_core::mechanism::{FlowOrder, Never, Scheduler};
-use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Build, Share};
-use humpyard_core::random::Seed;
-use humpyard_core::unit::{Time, Weight};
 use humpyard_policies::share::drr::Drr;
 use humpyard_policies::share::eevdf::Eevdf;
 use humpyard_policies::share::efq::Efq;
@@ -24,47 +20,20 @@ use humpyard_policies::share::vtrr::Vtrr;
 use humpyard_policies::share::wf2q_plus::Wf2qPlus;
 use humpyard_policies::share::wfq::WfqTree;
 use humpyard_policies::share::wrr::Wrr;
-use humpyard_testkit::{Event, History, Player, ServiceCount, Shape};
+use humpyard_testkit::conformance::LongRun;
 
-/// Feasible on three cores: no weight is above a third of the sum, 24.
-const WEIGHTS: [u32; 7] = [7, 5, 4, 3, 2, 2, 1];
 /// Packets of a client, for each unit of its weight.
 const PACKETS: usize = 6000;
 
-/// Clients that have packets waiting from the start and to the end, on three cores. Costs differ from estimates by up to
-/// half: by chance, or for each client always in the same direction.
-fn always_backlogged(seed: u64, biased: bool) -> History {
-    let mut history = History::generate(&Shape { clients: WEIGHTS.len(), cores: 3, events: 0, ..Shape::default() });
-    history.weights = WEIGHTS.iter().map(|&weight| Weight::new(weight).expect("positive")).collect();
-    history.packets = PACKETS * WEIGHTS.iter().sum::<u32>() as usize;
-    let mut random = Seed(seed).stream("test/long-run");
-    for (client, weight) in WEIGHTS.iter().enumerate() {
-        let error = |drawn: u64| if biased { [500, 1500, 1000][client % 3] } else { 500 + drawn };
-        for _ in 0..PACKETS * *weight as usize {
-            let length = 64 + random.below(1437) as u32;
-            let packet = Packet { client: ClientId::from_index(client), length, ..Packet::default() };
-            let busy = Time::from_ns(history.estimates[0].work(length) * error(random.below(1001)) / 1000);
-            history.events.push((Time::ZERO, Event::Arrive { packet, busy }));
-        }
-    }
-    history
+fn always_backlogged(seed: u64, biased: bool) -> LongRun {
+    LongRun::new(seed, PACKETS, biased)
 }
 
 /// The greatest difference of a client's share from its weight's, relative to the latter.
-fn greatest_deviation<Q: Share + Build>(history: &History, params: &Q::Params) -> f64 {
-    let config = history.config();
+fn greatest_deviation<Q: Share + Build>(run: &LongRun, params: &Q::Params) -> f64 {
+    let config = run.history.config();
     let mut scheduler = Scheduler::<Never, _, Never>::new(&config, None, None, || Q::new(params, &config)).unwrap();
-    let mut count = ServiceCount::new(WEIGHTS.len());
-    // A third of the work: nobody runs dry, though some cost half of what others do.
-    let work: u64 = history
-        .events
-        .iter()
-        .map(|(_, event)| if let Event::Arrive { busy, .. } = event { busy.as_ns() } else { 0 })
-        .sum();
-    Player::new(history).without_checks().run_until(Time::from_ns(work / 3 / 3), &mut scheduler, &mut count);
-    let total: u32 = WEIGHTS.iter().sum();
-    let entitled = WEIGHTS.iter().map(|&weight| f64::from(weight) / f64::from(total));
-    count.shares().zip(entitled).map(|(share, entitled)| (share / entitled - 1.0).abs()).fold(0.0, f64::max)
+    run.greatest_deviation(&mut scheduler)
 }
 
 #[test]
@@ -81,9 +50,9 @@ fn greatest_deviation_of_any<Q: Share + Build>() -> f64 {
     let mut greatest: f64 = 0.0;
     for (seed, biased) in [(1, false), (2, true), (3, true)] {
         for flow_order in [FlowOrder::Free, FlowOrder::Hold] {
-            let mut history = always_backlogged(seed, biased);
-            history.flow_order = flow_order;
-            greatest = greatest.max(greatest_deviation::<Q>(&history, &Q::Params::default()));
+            let mut run = always_backlogged(seed, biased);
+            run.history.flow_order = flow_order;
+            greatest = greatest.max(greatest_deviation::<Q>(&run, &Q::Params::default()));
         }
     }
     greatest

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ._options import CompareOptions, RunOptions, SimulateOptions
+    from .policies import PolicyLike
 
 Progress = Callable[[int, Union[float, None], str], object]
 
@@ -26,7 +27,7 @@ Progress = Callable[[int, Union[float, None], str], object]
 def simulate(
     input: object,
     *,
-    policy: object,
+    policy: PolicyLike,
     cores: int = 2,
     seed: int = 1,
     record: bool = False,
@@ -42,8 +43,9 @@ def simulate(
         protocol (polars, pandas, pyarrow, DuckDB), or a dict of columns. Its columns are ``time`` (ns, or seconds as
         floats, or timestamps), ``length`` (bytes on the wire), ``flow`` (numbers or names) or the five ``source``,
         ``destination``, ``source_port``, ``destination_port`` and ``protocol``, and with ``flow`` perhaps ``service``.
-    policy : str
-        The policies: ``NAME``, ``NAME:name=value,...`` or ``steer=NAME/share=NAME``.
+    policy : str, Policy, type or tuple
+        The policies: ``NAME``, ``NAME:name=value,...`` or ``steer=NAME/share=NAME``; a policy of your own, or its
+        class; or a tuple of these, one of a family: ``("hrw", MyShare)``.
     cores : int
         Simulated cores.
     seed : int
@@ -67,6 +69,8 @@ def simulate(
     ------
     ValueError
         If an option or the input is wrong; the text says what to do.
+    Exception
+        What a handler of a policy of your own raises.
 
     Examples
     --------
@@ -82,7 +86,7 @@ def simulate(
 def run(
     input: object,
     *,
-    policy: object,
+    policy: PolicyLike,
     workers: int = 2,
     seed: int = 1,
     record: bool = False,
@@ -132,7 +136,7 @@ def run(
 def compare(
     input: object,
     *,
-    policies: Iterable[object],
+    policies: Iterable[PolicyLike],
     cores: int = 2,
     seed: int = 1,
     repeat: int = 1,
@@ -146,7 +150,7 @@ def compare(
     ----------
     input : str, path, list of these, or table
         As of `simulate`.
-    policies : iterable of str
+    policies : iterable of str, Policy, type or tuple
         The policies, as of `simulate`.
     cores : int
         Simulated cores; worker threads of live runs.
@@ -180,15 +184,14 @@ def compare(
 
     """
     texts, table = _input(input, options)
-    names = [_policy(policy) for policy in policies]
-    document, _, remarks = _humpyard.compare(names, cores, seed, repeat, texts, table, live, progress)
+    document, _, remarks = _humpyard.compare(list(policies), cores, seed, repeat, texts, table, live, progress)
     _warn(remarks)
     return Comparison(json.loads(document))
 
 
 def _run(
     input: object,
-    policy: object,
+    policy: PolicyLike,
     cores: int,
     seed: int,
     record: bool,
@@ -198,16 +201,10 @@ def _run(
     is_live: bool,
 ) -> RunResult:
     texts, table = _input(input, options)
-    answer = _humpyard.run(_policy(policy), cores, seed, texts, table, is_live, record, progress)
+    answer = _humpyard.run(policy, cores, seed, texts, table, is_live, record, progress)
     document, records, remarks = answer
     _warn(remarks)
     return RunResult(json.loads(document), records)
-
-
-def _policy(policy: object) -> str:
-    if not isinstance(policy, str):
-        raise TypeError(f"policy: a name such as 'drr' is wanted, not {type(policy).__name__}")
-    return policy
 
 
 def _input(given: object, options: Mapping[str, object]) -> tuple[list[tuple[str, list[str]]], object]:

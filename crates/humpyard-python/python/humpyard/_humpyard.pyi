@@ -6,16 +6,25 @@ from typing import Any, Literal, final
 from typing_extensions import TypeAlias
 
 __all__ = [
+    "Cause",
+    "CoreState",
     "Dispatch",
     "Dropped",
     "Frame",
+    "Machine",
+    "Packet",
     "Record",
     "Refused",
     "Scheduler",
+    "SchedulerConfig",
     "Service",
+    "ServiceConfig",
+    "ServiceState",
     "Sweep",
     "Switch",
+    "View",
     "__version__",
+    "check_policy",
     "command",
     "compare",
     "options",
@@ -155,6 +164,149 @@ class Scheduler:
     def account(self) -> dict[str, int]: ...
 
 @final
+class Packet:
+    """A packet as policies see it, without its bytes."""
+
+    @property
+    def arrival(self) -> int: ...
+    @property
+    def entered(self) -> int: ...
+    @property
+    def sequence(self) -> int: ...
+    @property
+    def key(self) -> int: ...
+    @property
+    def rss(self) -> int: ...
+    @property
+    def estimate(self) -> int: ...
+    @property
+    def flow(self) -> int: ...
+    @property
+    def client(self) -> int: ...
+    @property
+    def length(self) -> int: ...
+    @property
+    def service(self) -> int: ...
+    @property
+    def hop(self) -> int: ...
+    @property
+    def part(self) -> Literal["whole", "first", "middle", "last"]: ...
+    @property
+    def changes_connection(self) -> bool: ...
+
+@final
+class View:
+    """What a steering policy may know of the cores."""
+
+    @property
+    def as_of(self) -> int: ...
+    @property
+    def packets(self) -> tuple[int, ...]: ...
+    @property
+    def backlog(self) -> tuple[int, ...]: ...
+    @property
+    def eligible(self) -> tuple[int, ...]: ...
+
+@final
+class ServiceConfig:
+    """What a service is, as policies know it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def packet_time(self) -> int: ...
+    @property
+    def switch_cost(self) -> int: ...
+    @property
+    def tolerance(self) -> int | None: ...
+    @property
+    def guarantee(self) -> float: ...
+
+@final
+class SchedulerConfig:
+    """The run that a policy is made for."""
+
+    @property
+    def cores(self) -> int: ...
+    @property
+    def clients(self) -> int: ...
+    @property
+    def flows(self) -> int: ...
+    @property
+    def packets(self) -> int: ...
+    @property
+    def in_flight(self) -> int: ...
+    @property
+    def weights(self) -> list[int]: ...
+    @property
+    def speeds(self) -> list[float]: ...
+    @property
+    def unit(self) -> Literal["bytes", "packets", "ns"]: ...
+    @property
+    def longest(self) -> int: ...
+    @property
+    def services(self) -> list[ServiceConfig]: ...
+    @property
+    def seed(self) -> int: ...
+
+@final
+class CoreState:
+    """What an allocation policy knows of a core."""
+
+    @property
+    def service(self) -> int: ...
+    @property
+    def activity(self) -> Literal["idle", "busy", "switching"]: ...
+    @property
+    def since(self) -> int | None: ...
+    @property
+    def held_since(self) -> int: ...
+    @property
+    def is_movable(self) -> bool: ...
+
+@final
+class ServiceState:
+    """What an allocation policy knows of a service."""
+
+    @property
+    def waiting(self) -> int: ...
+    @property
+    def oldest(self) -> int | None: ...
+    @property
+    def cores(self) -> int: ...
+    @property
+    def idle(self) -> int: ...
+    @property
+    def backlog(self) -> int: ...
+
+@final
+class Machine:
+    """What an allocation policy knows of the machine."""
+
+    @property
+    def cores(self) -> list[CoreState]: ...
+    @property
+    def services(self) -> list[ServiceState]: ...
+    def core(self, core: int) -> CoreState: ...
+    def service(self, service: int) -> ServiceState: ...
+    def idle(self, service: int) -> list[int]: ...
+    def held(self, service: int) -> list[int]: ...
+    def keeps(self, core: int, service: int) -> bool: ...
+
+@final
+class Cause:
+    """What happened that cores might move for."""
+
+    @property
+    def kind(self) -> Literal["arrival", "completion", "idle", "timeout"]: ...
+    @property
+    def service(self) -> int | None: ...
+    @property
+    def core(self) -> int | None: ...
+
+def check_policy(policy: object, seeds: Sequence[int], fair: float | None, like: str | None) -> str | None: ...
+
+@final
 class Frame:
     """A table for whatever speaks the Arrow PyCapsule protocol: pandas, polars, pyarrow, DuckDB."""
 
@@ -184,7 +336,7 @@ _Options: TypeAlias = list[tuple[str, list[str]]]
 _Progress: TypeAlias = Callable[[int, float | None, str], object] | None
 
 def run(
-    policy: str,
+    policy: object,
     cores: int,
     seed: int,
     options: _Options,
@@ -196,7 +348,7 @@ def run(
     """Do one run: its document, what became of its packets, and what there is to warn of."""
 
 def compare(
-    policies: Sequence[str],
+    policies: Sequence[object],
     cores: int,
     seed: int,
     repeat: int,

@@ -34,9 +34,43 @@ mod draft;
 mod words;
 
 use core::fmt;
-use std::path::Path;
 
 use crate::history::History;
+
+/// The scenarios of these names, each with the text of its file.
+macro_rules! scenarios {
+    ($($name:literal),+ $(,)?) => {
+        [$(($name, include_str!(concat!("../../corpus/", $name, ".txt")))),+]
+    };
+}
+
+/// The corpus, by name: in the program, so that the suite runs where there is no source tree.
+const CORPUS: [(&str, &str); 24] = scenarios![
+    "chains",
+    "chains-with-cores",
+    "ends-and-returns",
+    "exit-order",
+    "extreme-weights",
+    "full-buffer",
+    "full-drops-the-newcomer",
+    "full-pushes-out",
+    "guarantee-called-in",
+    "heavy-and-light",
+    "jumbo-and-tiny",
+    "load-moves",
+    "more-cores-than-clients",
+    "one-of-each",
+    "one-queue-free",
+    "one-queue-in-order",
+    "overload-and-drain",
+    "parts",
+    "same-instant",
+    "silent-service",
+    "ties",
+    "wakes-late",
+    "weight-changes",
+    "wrong-estimates",
+];
 
 /// A history with a name.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -69,23 +103,13 @@ impl Scenario {
             .map_err(|(line, message)| ScenarioError { scenario: name.into(), line, message })
     }
 
-    /// Every scenario of the test kit, the files in `crates/humpyard-testkit/corpus`, by name.
+    /// Returns every scenario of the test kit, the files in `crates/humpyard-testkit/corpus`, by name.
     ///
     /// # Panics
     /// If one of them cannot be read.
     pub fn corpus() -> Vec<Self> {
-        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
-        let entries = directory.read_dir().expect("the corpus is a directory of the test kit");
-        let mut scenarios: Vec<Self> = entries
-            .map(|entry| {
-                let path = entry.expect("a file of the corpus").path();
-                let name = path.file_stem().expect("a file has a name").to_string_lossy().into_owned();
-                let text = std::fs::read_to_string(&path).expect("a scenario is text");
-                Self::parse(&name, &text).unwrap_or_else(|error| panic!("{error}"))
-            })
-            .collect();
-        scenarios.sort_by(|a, b| a.name.cmp(&b.name));
-        scenarios
+        let parse = |(name, text): &(&str, &str)| Self::parse(name, text).unwrap_or_else(|error| panic!("{error}"));
+        CORPUS.iter().map(parse).collect()
     }
 }
 
@@ -109,6 +133,8 @@ mod tests {
     use humpyard_core::packet::Part;
     use humpyard_core::unit::{Time, Weight, WorkUnit};
 
+    use std::path::Path;
+
     use super::*;
     use crate::history::Event;
 
@@ -118,6 +144,16 @@ mod tests {
 
     fn refused(text: &str) -> String {
         Scenario::parse("test", text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_corpus_is_what_is_in_the_directory() {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+        let files = directory.read_dir().unwrap().map(|file| file.unwrap().path());
+        let mut names: Vec<String> =
+            files.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect();
+        names.sort();
+        assert_eq!(names, CORPUS.map(|(name, _)| name));
     }
 
     #[test]

@@ -1,22 +1,28 @@
-//! One subject in one scenario: everything that is checked.
+//! The conformance suite: what a policy of any family is held to, in one history after the other.
+//!
+//! A [`Subject`] says which policy it is, what it promises, and which partners it is played with. A [`Trial`] plays one
+//! history to it. [`LongRun`] holds sharing policies against the fluid share of each client.
+
+mod disruption;
+mod long_run;
+mod subject;
 
 use core::fmt;
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::mechanism::{FlowOrder, Record, Scheduler};
 use humpyard_core::policy::{BuildError, Family, Promise, Share};
-use humpyard_testkit::{
-    Checked, CheckedAllocate, CheckedEstimate, CheckedSteer, FlowWatch, History, IdleWatch, Memory, Player, Scenario,
-    explain,
+
+use crate::{
+    Checked, CheckedAllocate, CheckedEstimate, CheckedSteer, FlowWatch, History, IdleWatch, Memory, Player, explain,
 };
 
-use crate::counting::allocations;
-use crate::disruption;
-use crate::subject::Subject;
+pub use long_run::LongRun;
+pub use subject::Subject;
 
 /// Why something was not checked. There are no other reasons.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Skip {
+pub enum Skip {
     /// A bound is the policy's own.
     OwnBound,
     /// A chain is a loop through the queues, in which packets may overtake.
@@ -45,7 +51,7 @@ impl fmt::Display for Skip {
 }
 
 /// What became of a promise.
-pub(crate) type Verdict = (Promise, Result<(), Skip>);
+pub type Verdict = (Promise, Result<(), Skip>);
 
 type Watched<U> = Scheduler<
     CheckedSteer<<U as Subject>::Steer>,
@@ -54,19 +60,27 @@ type Watched<U> = Scheduler<
 >;
 type Plain<U> = Scheduler<<U as Subject>::Steer, <U as Subject>::Share, <U as Subject>::Allocate>;
 
-/// A subject in a scenario.
-pub(crate) struct Trial<'a, U> {
-    pub(crate) subject: &'a U,
-    pub(crate) scenario: &'a Scenario,
+/// Runs something, and counts what it allocates.
+pub type CountsAllocations = fn(&mut dyn FnMut()) -> u64;
+
+/// A subject in a history.
+#[derive(Debug)]
+pub struct Trial<'a, U> {
+    /// The policy with its partners.
+    pub subject: &'a U,
+    /// What happens to it.
+    pub history: &'a History,
+    /// Counts allocations, of which a policy makes none after it is built. `None`: it may allocate.
+    pub allocations: Option<CountsAllocations>,
 }
 
 impl<U: Subject> Trial<'_, U> {
-    /// Everything: what became of each promise, or why nothing was played.
+    /// Checks everything: returns what became of each promise, or why nothing was played.
     ///
     /// # Errors
-    /// What is broken, and in which history.
-    pub(crate) fn hold(&self) -> Result<Result<Vec<Verdict>, Skip>, String> {
-        let watched = match explain(self.history(), || self.watched())? {
+    /// The rule that is broken, and in which history.
+    pub fn hold(&self) -> Result<Result<Vec<Verdict>, Skip>, String> {
+        let watched = match explain(self.history, || self.watched())? {
             Ok(watched) => watched,
             Err(error) => return Ok(Err(self.refusal(&error))),
         };
@@ -77,12 +91,8 @@ impl<U: Subject> Trial<'_, U> {
         verdicts.collect::<Result<_, String>>().map(Ok)
     }
 
-    fn history(&self) -> &History {
-        &self.scenario.history
-    }
-
     fn refusal(&self, error: &BuildError) -> Skip {
-        let history = self.history();
+        let history = self.history;
         let allocates = self.subject.allocate(&SchedulerConfig::default()).is_ok_and(|allocate| allocate.is_some());
         if allocates && history.estimates.len() > history.cores {
             Skip::FewCores
@@ -93,7 +103,7 @@ impl<U: Subject> Trial<'_, U> {
 
     /// Every policy under watch.
     fn watched(&self) -> Result<Watched<U>, BuildError> {
-        let (history, subject) = (self.history(), self.subject);
+        let (history, subject) = (self.history, self.subject);
         let config = history.config();
         let steer = subject.steer(&config)?;
         let steer = steer.map(|steer| CheckedSteer::new(steer, history.cores).with_contexts(history.contexts));
@@ -110,7 +120,7 @@ impl<U: Subject> Trial<'_, U> {
     }
 
     fn plain(&self) -> Plain<U> {
-        let (history, subject) = (self.history(), self.subject);
+        let (history, subject) = (self.history, self.subject);
         let config = history.config();
         let made = "it was made before";
         let (steer, allocate) = (subject.steer(&config).expect(made), subject.allocate(&config).expect(made));
@@ -126,10 +136,10 @@ impl<U: Subject> Trial<'_, U> {
     fn keeps_the_contract(&self, watched: Watched<U>) -> Result<Vec<Record>, String> {
         let memory = Memory::default();
         let mut scheduler = watched.with_journal(Box::new(memory.clone()));
-        let idle = self.conserves_work().then(|| IdleWatch::new(self.history(), self.is_served_together()));
-        let mut observers = (FlowWatch::new(self.history()), idle);
-        explain(self.history(), || {
-            Player::new(self.history()).run(&mut scheduler, &mut observers);
+        let idle = self.conserves_work().then(|| IdleWatch::new(self.history, self.is_served_together()));
+        let mut observers = (FlowWatch::new(self.history), idle);
+        explain(self.history, || {
+            Player::new(self.history).run(&mut scheduler, &mut observers);
             let late = observers.0.out_of_order();
             assert!(late == 0 || !self.keeps_flow_order(), "{late} packets left out of the order of their flow");
         })?;
@@ -140,9 +150,16 @@ impl<U: Subject> Trial<'_, U> {
     fn repeats(&self, records: &[Record]) -> Result<(), String> {
         let memory = Memory::with_capacity(records.len());
         let mut scheduler = self.plain().with_journal(Box::new(memory.clone()));
-        let player = Player::new(self.history()).without_checks();
-        explain(self.history(), || {
-            let made = allocations(|| player.run(&mut scheduler, &mut ())).1;
+        let mut player = Some(Player::new(self.history).without_checks());
+        explain(self.history, || {
+            let mut run = || drop(player.take().map(|player| player.run(&mut scheduler, &mut ())));
+            let made = match self.allocations {
+                Some(count) => count(&mut run),
+                None => {
+                    run();
+                    0
+                }
+            };
             let again = memory.take();
             let differs = records.iter().zip(&again).find(|(first, second)| first != second);
             assert!(differs.is_none(), "a second run decides otherwise: {differs:?}");
@@ -154,7 +171,7 @@ impl<U: Subject> Trial<'_, U> {
     /// A fresh scheduler gives the answers of the journal.
     fn replays(&self, records: &[Record]) -> Result<(), String> {
         let mut scheduler = self.plain();
-        explain(self.history(), || {
+        explain(self.history, || {
             for record in records {
                 if let Err(divergence) = scheduler.replay(record) {
                     panic!("a replay decides otherwise: {divergence:?}");
@@ -165,7 +182,7 @@ impl<U: Subject> Trial<'_, U> {
 
     /// What became of a promise in the run, or in a test of its own.
     fn keeps(&self, promise: Promise) -> Result<Result<(), Skip>, String> {
-        let (history, family) = (self.history(), self.subject.family());
+        let (history, family) = (self.history, self.subject.family());
         match promise {
             Promise::Fair(_) => return Ok(Err(Skip::OwnBound)),
             _ if !is_tested(promise, family) => {
@@ -188,7 +205,7 @@ impl<U: Subject> Trial<'_, U> {
     }
 
     fn is_alone(&self) -> bool {
-        let config = self.history().config();
+        let config = self.history.config();
         let steers = self.subject.steer(&config).is_ok_and(|steer| steer.is_some());
         let allocates = self.subject.allocate(&config).is_ok_and(|allocate| allocate.is_some());
         !allocates && (!steers || self.subject.family() == Family::Steer)
@@ -200,19 +217,21 @@ impl<U: Subject> Trial<'_, U> {
     }
 
     fn merges(&self) -> bool {
-        self.subject.share(&self.history().config()).is_ok_and(|share| share.merges_clients())
+        self.subject.share(&self.history.config()).is_ok_and(|share| share.merges_clients())
     }
 
     /// Whether packets of one client may be in service together.
     fn is_served_together(&self) -> bool {
-        self.history().flow_order == FlowOrder::Free || self.merges() || self.subject.family() == Family::Steer
+        self.history.flow_order == FlowOrder::Free || self.merges() || self.subject.family() == Family::Steer
     }
 
     /// Whether flows stay in order: because that is promised, or because the mechanism sees to it.
     fn keeps_flow_order(&self) -> bool {
-        let kept =
-            self.subject.family() != Family::Steer && self.history().flow_order == FlowOrder::Hold && !self.merges();
-        self.history().chains.is_empty() && (kept || self.subject.promises().contains(&Promise::FlowOrder))
+        let kept = self.subject.family() != Family::Steer
+            && self.subject.holds_flows()
+            && self.history.flow_order == FlowOrder::Hold
+            && !self.merges();
+        self.history.chains.is_empty() && (kept || self.subject.promises().contains(&Promise::FlowOrder))
     }
 }
 

@@ -1,19 +1,20 @@
 //! Minimal disruption: when a core goes, only its own flows move; when one comes, flows move only to it.
 
-use std::collections::BTreeMap;
+use alloc::collections::BTreeMap;
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{CoreId, FlowId, Id, IdVec};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{BuildError, CoreView, Steer, View};
 use humpyard_core::unit::Time;
-use humpyard_testkit::{Event, History};
+
+use crate::{Event, History};
 
 /// Holds the flows of a history to it, for every core that may go and come back; `steer` makes a fresh policy.
 ///
 /// # Panics
 /// If another flow moves, or the flow of a core that is gone does not.
-pub(crate) fn verify<S: Steer>(history: &History, steer: impl Fn(&SchedulerConfig) -> Result<Option<S>, BuildError>) {
+pub(super) fn verify<S: Steer>(history: &History, steer: impl Fn(&SchedulerConfig) -> Result<Option<S>, BuildError>) {
     let all: Vec<CoreId> = (0..history.cores).map(CoreId::from_index).collect();
     let fresh = || steer(&history.config()).expect("it was made before").expect("it steers");
     let before = targets(fresh(), history, &all);
