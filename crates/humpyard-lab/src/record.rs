@@ -84,6 +84,10 @@ pub struct PacketRecord {
     rows: Vec<u64>,
     /// The rows of packets that wait for earlier ones of their flows, by number among the accepted.
     leaving: HashMap<u64, u64>,
+    /// When something happened last.
+    now: u64,
+    /// The span of each core that goes over to another service.
+    switching: HashMap<u16, usize>,
 }
 
 impl PacketRecord {
@@ -125,6 +129,7 @@ impl PacketRecord {
     fn on_completion(&mut self, core: CoreId, slot: Slot, completed: &Completed, finished: Time, busy: Time) {
         let row = self.row_of(slot);
         let (start, end) = (finished.as_ns().saturating_sub(busy.as_ns()), finished.as_ns());
+        self.now = end;
         let is_over = completed.onward.is_none();
         let (chunk, at) = self.at(row);
         chunk.core[at] = core.0;
@@ -185,8 +190,9 @@ impl PacketRecorder {
 }
 
 impl Observer for PacketRecorder {
-    fn on_arrival(&mut self, _: Time, packet: &Packet, arrival: Arrival) {
+    fn on_arrival(&mut self, now: Time, packet: &Packet, arrival: Arrival) {
         let mut record = self.lock();
+        record.now = now.as_ns();
         match arrival {
             Arrival::Dropped(reason) => {
                 record.push(packet, dropped_fate(reason));
@@ -208,7 +214,9 @@ impl Observer for PacketRecorder {
         chunk.queue[at] = queue.0;
     }
 
-    fn on_dispatch(&mut self, _: Time, _: CoreId, _: &Dispatch) {}
+    fn on_dispatch(&mut self, now: Time, _: CoreId, _: &Dispatch) {
+        self.lock().now = now.as_ns();
+    }
 
     fn on_completion(&mut self, core: CoreId, slot: Slot, completed: &Completed, finished: Time, busy: Time) {
         self.lock().on_completion(core, slot, completed, finished, busy);
@@ -230,22 +238,20 @@ impl Observer for PacketRecorder {
     }
 
     fn on_switch(&mut self, switch: &Switch) {
-        let span = CoreSpan {
-            core: switch.core.0,
-            start: NEVER,
-            end: switch.cost.as_ns(),
-            service: switch.to.0,
-            packet: None,
-        };
-        self.lock().spans.push(span);
+        let mut record = self.lock();
+        let (core, start) = (switch.core.0, record.now);
+        // A run may end before the switch does.
+        let end = start.saturating_add(switch.cost.as_ns());
+        let span = record.spans.len();
+        record.spans.push(CoreSpan { core, start, end, service: switch.to.0, packet: None });
+        record.switching.insert(core, span);
     }
 
     fn on_switched(&mut self, now: Time, core: CoreId) {
         let mut record = self.lock();
-        // Its switch, of which only the cost was known.
-        let begun = |span: &&mut CoreSpan| span.core == core.0 && span.packet.is_none() && span.start == NEVER;
-        if let Some(span) = record.spans.iter_mut().rev().find(begun) {
-            (span.start, span.end) = (now.as_ns().saturating_sub(span.end), now.as_ns());
+        record.now = now.as_ns();
+        if let Some(span) = record.switching.remove(&core.0) {
+            record.spans[span].end = now.as_ns();
         }
     }
 }
@@ -312,14 +318,16 @@ mod tests {
 
     #[test]
     fn switches_and_chains_are_spans_of_cores() {
-        let (result, record) = recorded("everest", |config| {
+        let (result, record) = recorded("cohort", |config| {
             let services = crate::ServiceChoice::parse_all(&["tcp=forward,other=encrypt"]).expect("services");
             (config.services, config.chains) = services;
-            config.input = "gen:spc:packets=20000".to_owned();
+            config.input = "gen:onoff:packets=20000".to_owned();
             config.cores = 4;
         });
-        let switches = record.spans.iter().filter(|span| span.packet.is_none() && span.start != NEVER).count() as u64;
+        assert!(result.summary.switches > 20);
+        let switches = record.spans.iter().filter(|span| span.packet.is_none()).count() as u64;
         assert_eq!(switches, result.summary.switches);
+        assert!(record.spans.iter().all(|span| span.end - span.start == 50_000), "each takes 50 us");
         let (result, record) = recorded("hrw", |config| {
             (config.services, config.chains) = crate::ServiceChoice::parse_all(&["forward,encrypt"]).expect("a chain");
         });

@@ -152,7 +152,7 @@ impl Record {
 
     /// A row for each packet that a core served and for each switch to another service, by core and time.
     fn timeline(&self) -> PyResult<Frame> {
-        let mut spans: Vec<CoreSpan> = self.spans.iter().filter(|span| span.start != NEVER).copied().collect();
+        let mut spans = self.spans.clone();
         if !self.has_chains {
             let mut before = 0;
             for batch in &self.packets {
