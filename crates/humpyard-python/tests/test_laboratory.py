@@ -124,7 +124,9 @@ class Runs(unittest.TestCase):
             "hy.compare('gen:poisson:packets=100000000000', policies=['drr', 'fcfs'])",
             "hy.recommend('gen:poisson', goal='p99<2ms', budget=100000, costs='table:measured', host='ideal')",
         ]:
-            program = f"import humpyard as hy\nprint('begun', flush=True)\n{call}"
+            # Where the tests run in the background, signals of the terminal may be ignored.
+            heed = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)"
+            program = f"{heed}\nimport humpyard as hy\nprint('begun', flush=True)\n{call}"
             child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             assert child.stdout is not None
             self.assertEqual(child.stdout.readline(), b"begun\n")
