@@ -127,12 +127,16 @@ class Runs(unittest.TestCase):
             # Where the tests run in the background, signals of the terminal may be ignored.
             heed = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)"
             program = f"{heed}\nimport humpyard as hy\nprint('begun', flush=True)\n{call}"
-            child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            assert child.stdout is not None
-            self.assertEqual(child.stdout.readline(), b"begun\n")
-            time.sleep(1)
-            child.send_signal(signal.SIGINT)
-            _, said = child.communicate(timeout=60)
+            words = [sys.executable, "-c", program]
+            with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+                assert child.stdout is not None
+                self.assertEqual(child.stdout.readline(), b"begun\n")
+                time.sleep(1)
+                child.send_signal(signal.SIGINT)
+                try:
+                    _, said = child.communicate(timeout=60)
+                finally:
+                    child.kill()
             self.assertIn(b"KeyboardInterrupt", said, call)
             self.assertEqual(child.returncode, -signal.SIGINT, call)
 
