@@ -33,7 +33,7 @@ const OVER_RUST: u64 = 25;
 /// Instructions that the benchmarks in Rust took when they were set. Lower one when the code becomes cheaper. Raise
 /// one only in a commit of its own that says why.
 const GR3: u64 = 1_034_000;
-const HRW: u64 = 984_700;
+const HRW: u64 = 997_400;
 
 /// Returns the limit of a benchmark in Rust.
 const fn in_rust(taken: u64) -> u64 {

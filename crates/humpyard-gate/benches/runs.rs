@@ -29,23 +29,23 @@ const RUNS: [Run; 6] = [
         name: "drr",
         command: "sim --input gen:poisson:flows=64,pps=14700000,packets=N --policy drr --cores 1 \
                   --costs table:measured --json",
-        few_max: 62_690_000,
-        many_max: 110_900_000,
+        few_max: 64_400_000,
+        many_max: 111_900_000,
         packet_max: 1_205,
     },
     Run {
         name: "hrw",
         command: "sim --input gen:poisson:flows=64,pps=14700000,packets=N --policy hrw --cores 8 \
                   --costs table:measured --json",
-        few_max: 58_600_000,
-        many_max: 104_400_000,
+        few_max: 60_700_000,
+        many_max: 106_500_000,
         packet_max: 1_160,
     },
     Run {
         name: "everest",
         command: "sim --input gen:onoff:packets=N,pps=709600 --policy everest --cores 16 \
                   --services tcp=forward,udp=forward,other=forward --costs table:measured --json",
-        few_max: 76_100_000,
+        few_max: 77_800_000,
         many_max: 148_900_000,
         packet_max: 1_800,
     },
