@@ -8,7 +8,7 @@ use humpyard_cli::{Answer, Caller, call};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::simulate::as_keyword;
+use crate::simulate::keywords;
 use crate::supervise::{Watch, supervised};
 
 /// Watches a command for Python.
@@ -32,25 +32,11 @@ pub(crate) fn command(
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(String, Vec<String>, bool)> {
     let answer = supervised(py, progress, |watch| call(words, Rc::new(Watcher(Arc::clone(watch)))))?;
-    let Answer { document, said, is_success } = answer.map_err(|refused| PyValueError::new_err(keywords(&refused)))?;
-    Ok((document, said.iter().map(|line| keywords(line.trim_start_matches("humpyard: "))).collect(), is_success))
+    let Answer { document, said, is_success } = answer.map_err(|refused| PyValueError::new_err(named(&refused)))?;
+    Ok((document, said.iter().map(|line| named(line.trim_start_matches("humpyard: "))).collect(), is_success))
 }
 
 /// A text that names options as they are typed, with keywords instead.
-fn keywords(text: &str) -> String {
-    let text = text.trim_end_matches("; see `--help`");
-    let mut parts = text.split("--");
-    let mut said = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let is_option = part.starts_with(|first: char| first.is_ascii_lowercase());
-        let end = part.find(|next: char| !next.is_ascii_lowercase() && next != '-').unwrap_or(part.len());
-        if is_option {
-            said.push_str(&as_keyword(&part[..end]));
-            said.push_str(&part[end..]);
-        } else {
-            said.push_str("--");
-            said.push_str(part);
-        }
-    }
-    said
+fn named(text: &str) -> String {
+    keywords(text.trim_end_matches("; see `--help`"), "--")
 }

@@ -172,7 +172,7 @@ fn joined(name: &str, texts: &[String]) -> Vec<String> {
 /// Measures what the configuration leaves to be measured: costs that are `auto`, and the host `here`.
 fn measured(config: &mut RunConfig, watch: &Watch) -> Result<(), LabError> {
     if config.costs.is_auto() {
-        // What is wrong is reported before the measurement, which takes seconds.
+        // An error is reported now, not after a measurement of seconds.
         lab::check(config)?;
         config.costs.measure(watch.stop(), &mut |done, all, what| {
             watch.see(done as u64, Some(done as f64 / all as f64), what)
@@ -204,7 +204,7 @@ fn remarks(config: &RunConfig, result: &RunResult) -> Vec<String> {
     remarks.extend(lab::full_before_late(config).unwrap_or_default());
     remarks.extend(lab::came_to_nothing(config, result));
     remarks.extend(result.damage.as_ref().map(|damage| damage.message.clone()));
-    remarks.iter().map(|remark| keywords(&lab::spelled(remark, MARK))).collect()
+    remarks.iter().map(|remark| keywords(&lab::spelled(remark, MARK), MARK)).collect()
 }
 
 pub(crate) fn document(of: &impl Serialize) -> PyResult<String> {
@@ -214,7 +214,7 @@ pub(crate) fn document(of: &impl Serialize) -> PyResult<String> {
 /// An error as Python knows it, with options named as keywords.
 pub(crate) fn error(error: LabError) -> PyErr {
     let said = match &error {
-        LabError::Option(of_option) => keywords(&of_option.spelled(MARK)),
+        LabError::Option(of_option) => keywords(&of_option.spelled(MARK), MARK),
         other => other.to_string(),
     };
     PyValueError::new_err(said)
@@ -223,19 +223,20 @@ pub(crate) fn error(error: LabError) -> PyErr {
 /// What no text has, before names of options.
 const MARK: &str = "\u{1}";
 
-/// A text with names of options, each behind a mark, as keywords.
-fn keywords(text: &str) -> String {
-    let mut parts = text.split(MARK);
+/// Returns a text with names of options, each behind a mark, with the keywords of Python instead.
+pub(crate) fn keywords(text: &str, mark: &str) -> String {
+    let mut parts = text.split(mark);
     let mut said = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let end = part.find(|next: char| !next.is_ascii_lowercase() && next != '-').unwrap_or(part.len());
+        said.push_str(if end == 0 { mark } else { "" });
         said.push_str(&as_keyword(&part[..end]));
         said.push_str(&part[end..]);
     }
     said
 }
 
-/// The keyword for an option: words of Python have a `_` behind them.
+/// Returns the keyword for an option. A word of Python has a `_` behind it.
 pub(crate) fn as_keyword(option: &str) -> String {
     let keyword = option.replace('-', "_");
     if keyword == "for" { "for_".to_owned() } else { keyword }
@@ -250,5 +251,5 @@ pub(crate) fn options(command: &str) -> Vec<(String, String)> {
         _ => RunCommand::Sim,
     };
     let of_command = OPTIONS.iter().filter(|option| option.commands.contains(&command) && option.name != INPUT);
-    of_command.map(|option| (as_keyword(option.name), keywords(&lab::spelled(option.help, MARK)))).collect()
+    of_command.map(|option| (as_keyword(option.name), keywords(&lab::spelled(option.help, MARK), MARK))).collect()
 }

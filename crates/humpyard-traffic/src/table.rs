@@ -217,7 +217,7 @@ impl Source for TableSource {
     }
 }
 
-/// Writes a packet of this flow with zeros behind its headers, as long as it is to be or as its headers need.
+/// Writes a packet of this flow with zeros behind its headers: of this length, or as long as its headers.
 fn write(key: &FlowKey, length: u32, data: &mut Vec<u8>) {
     data.clear();
     let hardware = ([2, 0, 1, 0, 0, 1], [2, 0, 2, 0, 0, 1]);
@@ -234,16 +234,20 @@ fn write(key: &FlowKey, length: u32, data: &mut Vec<u8>) {
     let header_bytes = ETHERNET_BYTES as usize
         + if key.network == Network::Ipv6 { 40 } else { 20 }
         + if key.protocol == TCP { 20 } else { 8 };
-    let payload = vec![0; (length as usize).saturating_sub(header_bytes)];
+    let payload = &ZEROS[..(length as usize).saturating_sub(header_bytes).min(PAYLOAD_MAX)];
     let (from, to) = (key.source_port, key.destination_port);
     let written = match key.protocol {
-        TCP => ip.tcp(from, to, 0, 0).write(data, &payload),
-        _ => ip.udp(from, to).write(data, &payload),
+        TCP => ip.tcp(from, to, 0, 0).write(data, payload),
+        _ => ip.udp(from, to).write(data, payload),
     };
-    written.expect("writing to memory does not fail, and lengths are those of frames");
+    written.expect("writing to memory does not fail, and an IP packet has room for the payload");
 }
 
 const HOPS: u8 = 64;
+/// What an IPv4 packet has room for behind a TCP header. Longer packets are as segments that a card puts together: their
+/// length is that of the table, and their bytes are cut.
+const PAYLOAD_MAX: usize = 65_535 - 40;
+static ZEROS: [u8; PAYLOAD_MAX] = [0; PAYLOAD_MAX];
 
 #[cfg(test)]
 mod tests {
@@ -293,6 +297,22 @@ mod tests {
                 assert_eq!(Headers::parse(&frame).key, flows.headers(number).key, "{number}");
                 assert_eq!(Headers::parse(&frame), flows.headers(number), "{number}");
                 assert_eq!(frame.wire_length, 100);
+            }
+        }
+    }
+
+    #[test]
+    fn lengths_that_no_frame_has_are_kept_and_the_bytes_are_cut() {
+        let tcp = FlowKey { protocol: TCP, ..FlowKey::default() };
+        for keys in [Vec::new(), vec![tcp]] {
+            let lengths = [0, 65_549, 65_550, u32::MAX];
+            let flows = TableFlows { keys, services: 0 };
+            let table = PacketTable::new(vec![batch(&[0; 4], &[0; 4], &lengths)], flows).unwrap();
+            let (mut source, mut frame) = (table.open(), Frame::default());
+            for length in lengths {
+                assert!(source.next(&mut frame).unwrap());
+                assert_eq!(frame.wire_length, length.max(frame.data.len() as u32));
+                assert!(frame.data.len() <= 65_549, "{length}");
             }
         }
     }

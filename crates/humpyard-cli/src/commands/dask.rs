@@ -53,7 +53,7 @@ fn follow(child: &mut Child, stop: &AtomicBool, progress: Progress<'_>) -> Resul
     let mut found = None;
     for line in lines {
         if stop.load(Ordering::Relaxed) {
-            // What is done is kept.
+            // The sweep keeps the simulations that are done.
             child.kill()?;
             return Err(Failure::new("interrupted: the same command continues"));
         }
