@@ -59,13 +59,16 @@ impl Toeplitz {
                 (word << 1) | u32::from(key[at / 8] >> (7 - at % 8) & 1)
             })
         };
-        let contribution = (0..Self::INPUT_MAX)
-            .map(|byte| {
-                core::array::from_fn(|value| {
-                    (0..8).filter(|i| value >> (7 - i) & 1 == 1).fold(0, |hash, i| hash ^ window(8 * byte + i))
-                })
-            })
-            .collect();
+        let table = |byte: usize| {
+            let windows: [u32; 8] = core::array::from_fn(|bit| window(8 * byte + 7 - bit));
+            let mut table = [0; 256];
+            for value in 1..table.len() {
+                // What the value without its lowest bit contributes, and that bit.
+                table[value] = table[value & (value - 1)] ^ windows[value.trailing_zeros() as usize];
+            }
+            table
+        };
+        let contribution = (0..Self::INPUT_MAX).map(table).collect();
         Self { contribution }
     }
 

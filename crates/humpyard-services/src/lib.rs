@@ -38,5 +38,5 @@ pub mod service;
 pub mod synflood;
 mod tunnel;
 
-pub use registry::{Factory, cost_spec, entries, prepare};
+pub use registry::{Factory, cost_spec, entries, is_registered, prepare};
 pub use service::{Build, Context, Counter, DropReason, Generated, Info, Mark, Service, ServiceError, Verdict};

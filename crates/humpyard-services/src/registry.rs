@@ -89,6 +89,11 @@ pub fn entries() -> Vec<Entry> {
     SERVICES.iter().map(|service| (service.entry)()).collect()
 }
 
+/// Whether there is a service of this name.
+pub fn is_registered(name: &str) -> bool {
+    SERVICES.iter().any(|service| service.info.name == name)
+}
+
 fn find(name: &str) -> Result<&'static Registered, ServiceError> {
     SERVICES.iter().find(|service| service.info.name == name).ok_or_else(|| {
         let names = SERVICES.iter().map(|service| service.info.name);

@@ -17,7 +17,7 @@ use std::sync::LazyLock;
 
 use humpyard_core::cost::{LinearCost, MovePenalties};
 use humpyard_core::name::{Named, unknown};
-use humpyard_services::{cost_spec, entries};
+use humpyard_services::{cost_spec, is_registered};
 use serde::Serialize;
 
 use crate::LabError;
@@ -164,10 +164,6 @@ pub(crate) fn cost_key(work: &Named) -> Result<String, LabError> {
         true => Ok(work.name.clone()),
         false => Ok(cost_spec(work)?.to_string()),
     }
-}
-
-fn is_registered(service: &str) -> bool {
-    entries().iter().any(|entry| entry.name == service)
 }
 
 /// The name of the service of a specification.
@@ -402,7 +398,7 @@ mod tests {
     #[test]
     fn the_default_table_knows_every_service_and_every_choice() {
         let table = Costs::default();
-        for entry in entries() {
+        for entry in humpyard_services::entries() {
             table.cost(entry.name).unwrap();
             for parameter in entry.parameters.iter().filter(|parameter| !parameter.changes_cost.is_empty()) {
                 let values: Vec<String> = match parameter.accepts.strip_prefix("one of ") {
