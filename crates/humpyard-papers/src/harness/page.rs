@@ -170,7 +170,7 @@ fn table_of_papers(groups: &[Group<'_>], standings: &[Standing]) -> Markup {
 fn finding_item(finding: &Finding) -> Markup {
     html! {
         li {
-            strong { (finding.title) } " " (finding.text) " "
+            strong { (finding.title) } " " (prose(&finding.text)) " "
             small { @for (claim, outcome) in &finding.outcomes { (claim) ": " (outcome) ". " } }
         }
     }
@@ -186,12 +186,21 @@ pub(crate) fn paper(group: &Group<'_>) -> Markup {
         ul { @for one in &group.shown { li { a href=(format!("#{}", one.about.id)) { (one.about.title) } } } }
         @for family in settings {
             @let common = common(family);
-            @if let Some((heading, setting)) = &common { h2 { (heading) } p { (setting) } }
+            @if let Some((heading, setting)) = &common { h2 { (heading) } p { (prose(setting)) } }
             @for one in family { (experiment(one, common.is_some())) }
         }
         (untested(group))
     };
     framed(&format!("{TITLE}: {}", group.name), &contents)
+}
+
+/// Writes a text whose words between backticks are what somebody types.
+fn prose(text: &str) -> Markup {
+    html! {
+        @for (index, part) in text.split('`').enumerate() {
+            @if index % 2 == 1 { code { (part) } } @else { (part) }
+        }
+    }
 }
 
 /// Lists the claims of a paper that no experiment here has tested.
@@ -229,7 +238,7 @@ fn experiment(one: &Shown, setting_is_told: bool) -> Markup {
     html! {
         section id=(one.about.id) {
             h2 { (one.about.id) ": " (one.about.title) }
-            p { (one.description(setting_is_told)) }
+            p { (prose(&one.description(setting_is_told))) }
             (table_of_claims(&document.claims))
             @for file in document.files.iter().filter(is_plot) {
                 figure { object type="image/svg+xml" data=(file) { (one.about.title) } }
@@ -261,7 +270,7 @@ fn table_of_claims(claims: &[ClaimVerdict]) -> Markup {
     let row = |verdict: &ClaimVerdict| {
         let source = verdict.value_source.as_ref().map(|source| format!(" Value: {source}."));
         let cells = [
-            html! { (verdict.says) (source.unwrap_or_default()) " " small { (verdict.claim) } },
+            html! { (prose(&verdict.says)) (source.unwrap_or_default()) " " small { (verdict.claim) } },
             html! { (verdict.place()) },
             html! { (verdict.demanded_text()) },
             html! { (verdict.found_text()) },
@@ -288,7 +297,7 @@ fn outcome(verdict: &ClaimVerdict) -> Markup {
             }
             _ => {
                 (verdict.outcome)
-                @if let Some(why) = &verdict.why { ": " (why) }
+                @if let Some(why) = &verdict.why { ": " (prose(why)) }
                 @if let Some(run) = &verdict.run { " " code { (run) } }
             }
         }
@@ -297,7 +306,7 @@ fn outcome(verdict: &ClaimVerdict) -> Markup {
 
 fn table_of_notes(notes: &[Note]) -> Markup {
     let row = |note: &Note| {
-        let cells = [&note.about, &note.said, &note.found].map(|text| html! { (text) });
+        let cells = [&note.about, &note.said, &note.found].map(|text| prose(text));
         html! { tr { @for (heading, contents) in NOTES.iter().zip(&cells) { (cell(heading, contents)) } } }
     };
     html! {
@@ -305,5 +314,16 @@ fn table_of_notes(notes: &[Note]) -> Markup {
             thead { tr { @for word in NOTES { th { (word) } } } }
             tbody { @for note in notes { (row(note)) } }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::prose;
+
+    #[test]
+    fn what_is_typed_is_shown_as_code() {
+        let shown = prose("As `share=drr` does, 1 < 2; `odd").into_string();
+        assert_eq!(shown, "As <code>share=drr</code> does, 1 &lt; 2; <code>odd</code>");
     }
 }
