@@ -170,7 +170,7 @@ fn table_of_papers(groups: &[Group<'_>], standings: &[Standing]) -> Markup {
 fn finding_item(finding: &Finding) -> Markup {
     html! {
         li {
-            strong { (finding.title) } " " (prose(&finding.text)) " "
+            strong { (finding.title) } " " (prose(finding.text)) " "
             small { @for (claim, outcome) in &finding.outcomes { (claim) ": " (outcome) ". " } }
         }
     }
@@ -306,7 +306,7 @@ fn outcome(verdict: &ClaimVerdict) -> Markup {
 
 fn table_of_notes(notes: &[Note]) -> Markup {
     let row = |note: &Note| {
-        let cells = [&note.about, &note.said, &note.found].map(|text| prose(text));
+        let cells = [&note.about, &note.said, &note.found].map(|text: &String| prose(text));
         html! { tr { @for (heading, contents) in NOTES.iter().zip(&cells) { (cell(heading, contents)) } } }
     };
     html! {
