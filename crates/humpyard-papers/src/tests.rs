@@ -126,7 +126,7 @@ fn what_experiments_have_in_common_is_told_once() {
     assert_eq!(summary.matches(shown[0].about.paper).count(), 1);
     assert!(summary.lines().count() <= 200, "{summary}");
     let [group] = groups(&shown).try_into().ok().unwrap();
-    let page = paper(&group).into_string();
+    let page = paper(&group).into_string().replace("<code>", "`").replace("</code>", "`");
     for about in shown.iter().map(|one| one.about) {
         let setting = maud::html! { (about.setting) }.into_string();
         let said = page.matches(&setting).count();
