@@ -10,7 +10,8 @@ use crate::commands::sweep::SweepArguments;
 use crate::examples::{
     ADMIT_EXAMPLES, CALIBRATE_EXAMPLES, CHECK_EXAMPLES, COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES, COMPOSE_EXAMPLES,
     CUT_EXAMPLES, EXAMPLES, MERGE_EXAMPLES, RECOMMEND_EXAMPLES, REPRODUCE_EXAMPLES, RUN_EXAMPLES, SCALE_EXAMPLES,
-    SCHEDULE_EXAMPLES, SIM_EXAMPLES, SWEEP_EXAMPLES, TOP_EXAMPLES, TOPOLOGY_EXAMPLES, VALIDATE_EXAMPLES, WHY_EXAMPLES,
+    SCHEDULE_EXAMPLES, SIM_EXAMPLES, STEER_EXAMPLES, SWEEP_EXAMPLES, TOP_EXAMPLES, TOPOLOGY_EXAMPLES,
+    VALIDATE_EXAMPLES, WHY_EXAMPLES,
 };
 use crate::options::{ForCompare, ForRecommend, ForRun, ForSim, ForValidate, ForWhy, OptionsOf};
 use crate::output::OutputOptions;
@@ -76,6 +77,9 @@ pub(crate) enum Command {
     /// Say why a packet was served when it was: what delayed it, what the policy knew, what would have helped
     #[command(after_help = WHY_EXAMPLES)]
     Why(WhyArguments),
+    /// Watch an interface of this machine: why a processor is hot, and what other policies would have done
+    #[command(after_help = STEER_EXAMPLES)]
+    Steer(SteerArguments),
     /// Look into captures, and make new ones
     #[command(
         after_help = "Examples:\n  humpyard trace info in.pcap\n  humpyard trace cut in.pcap --output part.pcapng --packets 1..100\n  \
@@ -179,6 +183,33 @@ pub(crate) struct TopArguments {
     /// Print one snapshot as JSON, and end
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SteerArguments {
+    /// Watch what arrives at this interface, and change nothing
+    #[arg(long, value_name = "IFACE", conflicts_with = "from")]
+    pub(crate) observe: Option<String>,
+    /// Take a record of an interface, as --record writes it, instead
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "longest", "every", "buckets"])]
+    pub(crate) from: Option<String>,
+    /// How long to watch; Ctrl-C ends it earlier
+    #[arg(long = "for", value_name = "TIME", allow_hyphen_values = true, default_value = "60s")]
+    pub(crate) longest: String,
+    /// How often to look, from 10ms
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, default_value = "100ms")]
+    pub(crate) every: String,
+    /// Buckets into which a hash divides connections: a power of two
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(2..=65_536))]
+    pub(crate) buckets: u32,
+    /// Write a record to this new file: lines of JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<String>,
+    /// The steering policies to compare: NAME or NAME:name=value,...; several may be given
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) policy: Vec<String>,
+    #[command(flatten)]
+    pub(crate) common: CommonOptions,
 }
 
 #[derive(Debug, Args)]

@@ -167,7 +167,13 @@ impl BucketCounters {
         self.hashing
     }
 
-    /// Returns what came for each bucket since the beginning.
+    /// Returns how many processors there can be.
+    pub const fn processors(&self) -> usize {
+        self.processors
+    }
+
+    /// Returns what came for each bucket since the beginning, on each processor that took it from the interface: that of
+    /// bucket b on processor p is at b * [`BucketCounters::processors`] + p.
     ///
     /// # Errors
     /// If the kernel does not tell.
@@ -177,10 +183,7 @@ impl BucketCounters {
             .buckets
             .read_array(self.hashing.buckets(), stride)
             .map_err(|error| refused(&self.port, "reading the counters", &error))?;
-        Ok(values
-            .chunks_exact(stride)
-            .map(|entry| entry.chunks_exact(COUNT_BYTES).map(count).fold(PacketCount::default(), add))
-            .collect())
+        Ok(values.chunks_exact(COUNT_BYTES).map(count).collect())
     }
 
     /// Returns the flows of which most frames were looked at since the last call, at most `most`.
@@ -300,10 +303,6 @@ fn number(bytes: &[u8]) -> u64 {
 
 fn count(value: &[u8]) -> PacketCount {
     PacketCount { packets: number(&value[..8]), bytes: number(&value[8..COUNT_BYTES]) }
-}
-
-fn add(one: PacketCount, other: PacketCount) -> PacketCount {
-    PacketCount { packets: one.packets + other.packets, bytes: one.bytes + other.bytes }
 }
 
 /// Reads a 5-tuple as the program writes it.

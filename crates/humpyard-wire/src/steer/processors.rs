@@ -45,9 +45,10 @@ pub fn processors() -> io::Result<Vec<ProcessorCount>> {
 /// Reads lines such as `cpu0 10 0 20 300 4 5 6 0 0 0`: ticks of user, nice, system, idle, waiting, interrupts, softirq.
 fn read_times(text: &str) -> Vec<ProcessorCount> {
     let read = |line: &str| {
-        let mut words = line.strip_prefix("cpu")?.split_whitespace();
-        let processor = words.next()?.parse().ok()?;
-        let ticks: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
+        // The first line, without a number, is of all processors.
+        let (number, ticks) = line.strip_prefix("cpu")?.split_once(' ')?;
+        let processor = number.parse().ok()?;
+        let ticks: Vec<u64> = ticks.split_whitespace().map_while(|word| word.parse().ok()).collect();
         let time = |columns: &[usize]| {
             let sum: u64 = columns.iter().filter_map(|&column| ticks.get(column)).sum();
             Duration::from_nanos(sum * TICK_NS)

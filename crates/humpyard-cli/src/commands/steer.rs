@@ -1,0 +1,165 @@
+//! `steer`: what arrives at an interface of this machine, why a processor is hot, and what policies would have done.
+
+use core::time::Duration;
+use std::fs::OpenOptions;
+use std::io::{BufWriter, Write};
+use std::process::ExitCode;
+
+use humpyard::lab::parse_duration;
+use humpyard::lab::steer::{
+    Diagnosis, ObserveOptions, RecordHead, STEER_POLICIES, SteerRecord, SteerSample, diagnose, observe,
+};
+use humpyard::policies::spec::PolicySpec;
+use humpyard::random::Seed;
+
+use crate::arguments::SteerArguments;
+use crate::failure::Failure;
+use crate::figures::{counted, packet_rate, percent, time};
+use crate::layout::Sheet;
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::stop;
+
+/// Samples shorter than this cost more than they tell.
+const SAMPLE_MIN: Duration = Duration::from_millis(10);
+
+/// `humpyard steer`.
+pub(crate) fn steer(arguments: &SteerArguments) -> Result<ExitCode, Failure> {
+    let policies = policies(&arguments.policy)?;
+    let stop = stop::on_signal()?;
+    let record = match (&arguments.observe, &arguments.from) {
+        (Some(interface), _) => observed(arguments, interface, &stop)?,
+        (None, Some(file)) => SteerRecord::read(file)?,
+        (None, None) => return Err(Failure::new("name an interface (--observe eth0) or a record (--from FILE)")),
+    };
+    if record.samples.is_empty() {
+        return Err(Failure::new("ended before the first sample: nothing is known of the interface"));
+    }
+    // Ctrl-C ended the observation; the next one ends the rest.
+    stop.store(false, core::sync::atomic::Ordering::Relaxed);
+    let progress = Progress::new("replay", arguments.common.quiet);
+    let seed = Seed(arguments.common.seed);
+    let diagnosis = diagnose(&record, &policies, seed, &stop, &mut |policy| progress.relabel(policy))?;
+    drop(progress);
+    Output::of(&arguments.common.output).answer(&diagnosis, || text(&diagnosis))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn policies(given: &[String]) -> Result<Vec<PolicySpec>, Failure> {
+    let names: Vec<&str> = match given {
+        [] => STEER_POLICIES.to_vec(),
+        _ => given.iter().map(String::as_str).collect(),
+    };
+    names.into_iter().map(|name| name.parse().map_err(Failure::from)).collect()
+}
+
+fn observed(
+    arguments: &SteerArguments,
+    interface: &str,
+    stop: &core::sync::atomic::AtomicBool,
+) -> Result<SteerRecord, Failure> {
+    let duration =
+        |option: &str, text: &str| parse_duration(text).map_err(|error| Failure::new(format!("--{option}: {error}")));
+    let every = duration("every", &arguments.every)?;
+    let longest = duration("for", &arguments.longest)?;
+    if every < SAMPLE_MIN || longest < every {
+        return Err(Failure::new("--every: give 10ms at least, and no more than --for"));
+    }
+    if !arguments.buckets.is_power_of_two() {
+        return Err(Failure::new(format!(
+            "--buckets: give a power of two, such as {}",
+            arguments.buckets.next_power_of_two()
+        )));
+    }
+    let options = ObserveOptions {
+        interface: interface.to_owned(),
+        every,
+        longest: Some(longest),
+        bucket_bits: arguments.buckets.trailing_zeros(),
+        seed: Seed(arguments.common.seed),
+    };
+    let mut file = arguments.record.as_deref().map(create).transpose()?;
+    let progress = Progress::new(interface, arguments.common.quiet);
+    let mut packets = 0;
+    let mut show = |_: &RecordHead, sample: &SteerSample| {
+        packets += sample.buckets.iter().map(|bucket| bucket.packets).sum::<u64>();
+        progress.update(packets, Some(sample.time_ns as f64 / longest.as_nanos() as f64));
+    };
+    let record = observe(&options, stop, file.as_mut().map(|(_, file)| file as &mut dyn Write), &mut show)?;
+    if let Some((name, mut file)) = file {
+        file.flush().map_err(|error| Failure::new(format!("{name}: the record cannot be written: {error}")))?;
+    }
+    Ok(record)
+}
+
+/// Creates a record, whose lines are written as they come: what was seen until a crash is kept.
+fn create(name: &str) -> Result<(String, BufWriter<std::fs::File>), Failure> {
+    let file = OpenOptions::new().write(true).create_new(true).open(name).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => {
+            Failure::new(format!("--record: `{name}` exists: name another file, or remove it"))
+        }
+        _ => Failure::new(format!("--record: `{name}` cannot be written: {error}")),
+    })?;
+    Ok((name.to_owned(), BufWriter::new(file)))
+}
+
+fn text(diagnosis: &Diagnosis) -> String {
+    let Diagnosis { interface, seconds, packets, buckets, buckets_used, .. } = diagnosis;
+    let heading = format!(
+        "{interface}: {} in {seconds:.1} s ({}), in {buckets_used} of {buckets} buckets; {}, {}",
+        counted(*packets, "packet"),
+        packet_rate(*packets as f64 / seconds),
+        match diagnosis.queues {
+            0 => "receive queues unknown".to_owned(),
+            queues => counted(queues as u64, "receive queue"),
+        },
+        if diagnosis.rps { "RPS on" } else { "RPS off" }
+    );
+    let mut said = vec![heading, processors(diagnosis), format!("Cause: {}", diagnosis.cause)];
+    if !diagnosis.heavy_flows.is_empty() {
+        said.push(heavy_flows(diagnosis));
+    }
+    said.push(foreseen(diagnosis));
+    said.push(format!("Advice: {}", diagnosis.advice));
+    said.join("\n\n") + "\n"
+}
+
+fn processors(diagnosis: &Diagnosis) -> String {
+    let mut rows = Sheet::of_figures(&["processor", "packets", "softirq", "busy", "dropped"]);
+    for one in &diagnosis.processors {
+        let parts = [one.share, one.softirq_fraction, one.busy_fraction].map(percent);
+        rows.add_row([vec![one.processor.to_string()], parts.to_vec(), vec![one.dropped.to_string()]].concat());
+    }
+    rows.to_string()
+}
+
+fn heavy_flows(diagnosis: &Diagnosis) -> String {
+    let mut rows = Sheet::of_figures(&["heavy flow", "packets"]);
+    for flow in &diagnosis.heavy_flows {
+        let part = (flow.packets as f64 / diagnosis.packets as f64).min(1.0);
+        rows.add_row([flow.flow.clone(), percent(part)]);
+    }
+    rows.to_string()
+}
+
+fn foreseen(diagnosis: &Diagnosis) -> String {
+    let mut rows = Sheet::of_figures(&["policy", "imbalance", "p99", "dropped", "moves", "reordered", "margin"]);
+    for one in &diagnosis.policies {
+        rows.add_row([
+            one.policy.clone(),
+            format!("{:.2}", one.imbalance),
+            time(one.p99_ns as f64),
+            percent(one.dropped_fraction),
+            one.moves.to_string(),
+            percent(one.reordered_fraction),
+            percent(one.margin),
+        ]);
+    }
+    let cost = match diagnosis.cost_measured {
+        true => format!("{} a packet, measured", time(diagnosis.cost_ns)),
+        false => {
+            format!("{} a packet, assumed: the kernel's time was too short to be measured", time(diagnosis.cost_ns))
+        }
+    };
+    format!("What policies would have done, by simulation ({cost}):\n\n{rows}")
+}
