@@ -318,7 +318,15 @@ pub(super) mod tests {
         let processor = |processor: u32| {
             let softirq_ns = (softirq[processor as usize] * every_ns as f64) as u64;
             let idle_ns = every_ns - softirq_ns;
-            ProcessorSample { processor, softirq_ns, system_ns: 0, idle_ns, packets: packets(processor), dropped: 0 }
+            ProcessorSample {
+                processor,
+                softirq_ns,
+                system_ns: 0,
+                user_ns: 0,
+                idle_ns,
+                packets: packets(processor),
+                dropped: 0,
+            }
         };
         let bucket = |&(bucket, processor, packets): &(u32, u32, u64)| BucketSample {
             bucket,

@@ -4,12 +4,15 @@
 //! The kernel counts in buckets of connections (`humpyard_wire::BucketCounters`). Samples of these counts are a [`SteerRecord`].
 //! Of a record a [`Diagnosis`] is made: the simulator replays it under each policy, a flow for each bucket.
 
+mod apply;
 mod cause;
 mod diagnosis;
 mod observe;
 mod record;
 mod replay;
+mod twin;
 
+pub use self::apply::{Applied, ApplyOptions, Steered, Strain, apply};
 pub use self::diagnosis::{Diagnosis, Foreseen, ProcessorLoad, diagnose};
 pub use self::observe::{ObserveOptions, observe};
 pub use self::record::{BucketSample, HeavyFlow, ProcessorSample, RecordHead, SteerRecord, SteerSample};

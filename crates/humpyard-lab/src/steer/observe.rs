@@ -78,7 +78,7 @@ pub fn observe(
 }
 
 /// Waits for the end of the next sample. `false`: it is over, with at least one sample unless it was stopped before.
-fn wait(begin: Instant, options: &ObserveOptions, samples: usize, stop: &AtomicBool) -> bool {
+pub(super) fn wait(begin: Instant, options: &ObserveOptions, samples: usize, stop: &AtomicBool) -> bool {
     let elapsed = begin.elapsed();
     if options.longest.is_some_and(|longest| elapsed >= longest) && samples > 0 {
         return false;
@@ -95,13 +95,14 @@ fn wait(begin: Instant, options: &ObserveOptions, samples: usize, stop: &AtomicB
 }
 
 /// All counters at one time.
-struct Look {
+#[derive(Clone)]
+pub(super) struct Look {
     buckets: Vec<PacketCount>,
     processors: Vec<ProcessorCount>,
 }
 
 impl Look {
-    fn at(counters: &BucketCounters) -> Result<Self, LabError> {
+    pub(super) fn at(counters: &BucketCounters) -> Result<Self, LabError> {
         let processors = processors()
             .map_err(|error| LabError::option(format!("the kernel does not tell what processors do: {error}")))?;
         Ok(Self { buckets: counters.counts()?, processors })
@@ -112,7 +113,7 @@ impl Look {
     }
 
     /// Returns what happened since another look, of counters by bucket and by this many processors.
-    fn since(&self, last: &Self, processors: usize) -> SteerSample {
+    pub(super) fn since(&self, last: &Self, processors: usize) -> SteerSample {
         let bucket = |(at, (now, before)): (usize, (&PacketCount, &PacketCount))| {
             let packets = now.packets - before.packets;
             let (bucket, processor) = ((at / processors) as u32, (at % processors) as u32);
@@ -124,6 +125,7 @@ impl Look {
                 processor: now.processor,
                 softirq_ns: ns(now.softirq, before.softirq),
                 system_ns: ns(now.system, before.system),
+                user_ns: ns(now.user, before.user),
                 idle_ns: ns(now.idle, before.idle),
                 packets: now.packets.saturating_sub(before.packets),
                 dropped: now.dropped.saturating_sub(before.dropped),
@@ -168,7 +170,7 @@ fn heavy(found: &FlowCount) -> HeavyFlow {
 }
 
 /// Returns how many receive queues an interface has, and whether the kernel hands packets on from any of them.
-fn queues(interface: &str) -> (usize, bool) {
+pub(super) fn queues(interface: &str) -> (usize, bool) {
     let Ok(entries) = fs::read_dir(Path::new("/sys/class/net").join(interface).join("queues")) else {
         return (0, false);
     };

@@ -69,6 +69,8 @@ pub struct ProcessorSample {
     pub softirq_ns: u64,
     /// Time in the rest of the kernel, in ns.
     pub system_ns: u64,
+    /// Time in programs, in ns.
+    pub user_ns: u64,
     /// Time without work, in ns.
     pub idle_ns: u64,
     /// Packets that it took through the kernel, of all interfaces.
