@@ -185,14 +185,38 @@ pub(crate) struct TopArguments {
     pub(crate) json: bool,
 }
 
+/// A part, such as 20% or 0.2.
+fn part(text: &str) -> Result<f64, String> {
+    let (number, whole) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
+    let part = number.trim().parse::<f64>().map(|number| number / whole);
+    part.ok()
+        .filter(|part| (0.0..1.0).contains(part))
+        .ok_or_else(|| String::from("give a part below 100%, such as 20%"))
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct SteerArguments {
     /// Watch what arrives at this interface, and change nothing
     #[arg(long, value_name = "IFACE", conflicts_with = "from")]
     pub(crate) observe: Option<String>,
+    /// Steer what arrives at cpumap:IFACE by the policy, after watching it for --for, until Ctrl-C
+    #[arg(long, value_name = "TARGET", conflicts_with_all = ["observe", "from"])]
+    pub(crate) apply: Option<String>,
     /// Take a record of an interface, as --record writes it, instead
     #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "longest", "every", "buckets"])]
     pub(crate) from: Option<String>,
+    /// Steer only if the policy is foreseen to make 99 of 100 packets this much faster
+    #[arg(long, value_name = "PART", requires = "apply", value_parser = part)]
+    pub(crate) apply_if: Option<f64>,
+    /// End by itself, and with exit code 1, if it is worse than before for this long: more drops, or a busier processor
+    #[arg(long, value_name = "TIME", requires = "apply", allow_hyphen_values = true)]
+    pub(crate) rollback: Option<String>,
+    /// End after steering for this long
+    #[arg(long, value_name = "TIME", requires = "apply", allow_hyphen_values = true)]
+    pub(crate) until: Option<String>,
+    /// A bucket moves once it has had no packet for this long: longer than any packet waits, so that order holds
+    #[arg(long, value_name = "TIME", requires = "apply", allow_hyphen_values = true, default_value = "1ms")]
+    pub(crate) guard: String,
     /// How long to watch; Ctrl-C ends it earlier
     #[arg(long = "for", value_name = "TIME", allow_hyphen_values = true, default_value = "60s")]
     pub(crate) longest: String,

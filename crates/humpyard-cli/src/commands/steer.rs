@@ -1,5 +1,6 @@
 //! `steer`: what arrives at an interface of this machine, why a processor is hot, and what policies would have done.
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::fs::OpenOptions;
 use std::io::{BufWriter, Write};
@@ -7,7 +8,8 @@ use std::process::ExitCode;
 
 use humpyard::lab::parse_duration;
 use humpyard::lab::steer::{
-    Diagnosis, ObserveOptions, RecordHead, STEER_POLICIES, SteerRecord, SteerSample, diagnose, observe,
+    Applied, ApplyOptions, Diagnosis, ObserveOptions, RecordHead, STEER_POLICIES, SteerRecord, SteerSample, Strain,
+    apply, diagnose, observe,
 };
 use humpyard::policies::spec::PolicySpec;
 use humpyard::random::Seed;
@@ -16,7 +18,7 @@ use crate::arguments::SteerArguments;
 use crate::failure::Failure;
 use crate::figures::{counted, packet_rate, percent, time};
 use crate::layout::Sheet;
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::progress::Progress;
 use crate::stop;
 
@@ -25,24 +27,115 @@ const SAMPLE_MIN: Duration = Duration::from_millis(10);
 
 /// `humpyard steer`.
 pub(crate) fn steer(arguments: &SteerArguments) -> Result<ExitCode, Failure> {
-    let policies = policies(&arguments.policy)?;
     let stop = stop::on_signal()?;
-    let record = match (&arguments.observe, &arguments.from) {
-        (Some(interface), _) => observed(arguments, interface, &stop)?,
-        (None, Some(file)) => SteerRecord::read(file)?,
-        (None, None) => return Err(Failure::new("name an interface (--observe eth0) or a record (--from FILE)")),
-    };
-    if record.samples.is_empty() {
-        return Err(Failure::new("ended before the first sample: nothing is known of the interface"));
+    match (&arguments.apply, &arguments.observe, &arguments.from) {
+        (Some(target), _, _) => applied(arguments, target, &stop),
+        (None, Some(interface), _) => {
+            let policies = policies(&arguments.policy)?;
+            let record = observed(arguments, interface, &stop)?;
+            // Ctrl-C ended the observation; the next one ends the rest.
+            stop.store(false, Ordering::Relaxed);
+            told(arguments, &record, &policies, &stop)
+        }
+        (None, None, Some(file)) => told(arguments, &SteerRecord::read(file)?, &policies(&arguments.policy)?, &stop),
+        (None, None, None) => {
+            Err(Failure::new("name an interface (--observe eth0, --apply cpumap:eth0) or a record (--from FILE)"))
+        }
     }
-    // Ctrl-C ended the observation; the next one ends the rest.
-    stop.store(false, core::sync::atomic::Ordering::Relaxed);
-    let progress = Progress::new("replay", arguments.common.quiet);
-    let seed = Seed(arguments.common.seed);
-    let diagnosis = diagnose(&record, &policies, seed, &stop, &mut |policy| progress.relabel(policy))?;
-    drop(progress);
+}
+
+/// Says what a record comes to.
+fn told(
+    arguments: &SteerArguments,
+    record: &SteerRecord,
+    policies: &[PolicySpec],
+    stop: &AtomicBool,
+) -> Result<ExitCode, Failure> {
+    let diagnosis = diagnosed(arguments, record, policies, stop)?;
     Output::of(&arguments.common.output).answer(&diagnosis, || text(&diagnosis))?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn diagnosed(
+    arguments: &SteerArguments,
+    record: &SteerRecord,
+    policies: &[PolicySpec],
+    stop: &AtomicBool,
+) -> Result<Diagnosis, Failure> {
+    let progress = Progress::new("replay", arguments.common.quiet);
+    let seed = Seed(arguments.common.seed);
+    Ok(diagnose(record, policies, seed, stop, &mut |policy| progress.relabel(policy))?)
+}
+
+/// Watches an interface, then steers it.
+fn applied(arguments: &SteerArguments, target: &str, stop: &AtomicBool) -> Result<ExitCode, Failure> {
+    let Some(interface) = target.strip_prefix("cpumap:").filter(|name| !name.is_empty()) else {
+        return Err(Failure::new(format!(
+            "--apply: unknown target `{target}`: name an interface, such as cpumap:eth0"
+        )));
+    };
+    let [policy] = &policies(&arguments.policy)?[..] else {
+        return Err(Failure::new("--apply steers by one policy: name it, such as --policy rss++"));
+    };
+    let time = |option: &str, text: &Option<String>| text.as_deref().map(|text| duration(option, text)).transpose();
+    let (rollback, until) = (time("rollback", &arguments.rollback)?, time("until", &arguments.until)?);
+    let guard = duration("guard", &arguments.guard)?;
+    let record = observed(arguments, interface, stop)?;
+    if stop.load(Ordering::Relaxed) {
+        return Err(Failure::new("ended while watching: nothing was steered"));
+    }
+    let diagnosis = diagnosed(arguments, &record, core::slice::from_ref(policy), stop)?;
+    let foreseen = diagnosis.policies.last().map_or(0.0, |foreseen| foreseen.margin);
+    if let Some(wanted) = arguments.apply_if.filter(|&wanted| foreseen < wanted) {
+        return Err(Failure::new(format!(
+            "not steered: {policy} is foreseen to make 99 of 100 packets {:.0} % faster, and --apply-if asks for {:.0} %",
+            100.0 * foreseen,
+            100.0 * wanted
+        )));
+    }
+    let options = ApplyOptions {
+        observe: ObserveOptions { longest: until, ..observe_options(arguments, interface)? },
+        policy: policy.clone(),
+        cost_ns: diagnosis.cost_ns,
+        guard,
+        rollback,
+        before: Strain::of(&record.samples),
+    };
+    output::say(&format!(
+        "humpyard: {interface} is steered by {policy} ({} buckets); Ctrl-C ends it, and {interface} is as before",
+        arguments.buckets
+    ));
+    let progress = Progress::new(&policy.to_string(), arguments.common.quiet);
+    let mut packets = 0;
+    let applied = apply(&options, stop, &mut |steered| {
+        packets += steered.sample.buckets.iter().map(|bucket| bucket.packets).sum::<u64>();
+        progress.update(packets, None);
+    })?;
+    drop(progress);
+    Output::of(&arguments.common.output).answer(&applied, || applied_text(&applied))?;
+    Ok(ExitCode::from(u8::from(applied.rolled_back.is_some())))
+}
+
+fn applied_text(applied: &Applied) -> String {
+    let Applied { interface, policy, seconds, packets, moves, pending, before, meanwhile, rolled_back, .. } = applied;
+    let mut rows = Sheet::of_figures(&["", "dropped", "busiest processor"]);
+    for (name, strain) in [("before", before), ("steered", meanwhile)] {
+        rows.add_row([name.to_owned(), percent(strain.dropped_fraction), percent(strain.busiest_fraction)]);
+    }
+    let ended = match rolled_back {
+        Some(why) => format!("Ended by itself, for it was worse than before: {why}."),
+        None => "Ended.".to_owned(),
+    };
+    format!(
+        "{interface} was steered by {policy} for {seconds:.1} s: {}, {} to another processor, {pending} of them not yet \
+         done.\n\n{rows}\n\n{ended} {interface} is as it was.\n",
+        counted(*packets, "packet"),
+        counted(*moves, "move"),
+    )
+}
+
+fn duration(option: &str, text: &str) -> Result<Duration, Failure> {
+    parse_duration(text).map_err(|error| Failure::new(format!("--{option}: {error}")))
 }
 
 fn policies(given: &[String]) -> Result<Vec<PolicySpec>, Failure> {
@@ -53,31 +146,27 @@ fn policies(given: &[String]) -> Result<Vec<PolicySpec>, Failure> {
     names.into_iter().map(|name| name.parse().map_err(Failure::from)).collect()
 }
 
-fn observed(
-    arguments: &SteerArguments,
-    interface: &str,
-    stop: &core::sync::atomic::AtomicBool,
-) -> Result<SteerRecord, Failure> {
-    let duration =
-        |option: &str, text: &str| parse_duration(text).map_err(|error| Failure::new(format!("--{option}: {error}")));
-    let every = duration("every", &arguments.every)?;
-    let longest = duration("for", &arguments.longest)?;
+fn observe_options(arguments: &SteerArguments, interface: &str) -> Result<ObserveOptions, Failure> {
+    let (every, longest) = (duration("every", &arguments.every)?, duration("for", &arguments.longest)?);
     if every < SAMPLE_MIN || longest < every {
         return Err(Failure::new("--every: give 10ms at least, and no more than --for"));
     }
     if !arguments.buckets.is_power_of_two() {
-        return Err(Failure::new(format!(
-            "--buckets: give a power of two, such as {}",
-            arguments.buckets.next_power_of_two()
-        )));
+        let next = arguments.buckets.next_power_of_two();
+        return Err(Failure::new(format!("--buckets: give a power of two, such as {next}")));
     }
-    let options = ObserveOptions {
+    Ok(ObserveOptions {
         interface: interface.to_owned(),
         every,
         longest: Some(longest),
         bucket_bits: arguments.buckets.trailing_zeros(),
         seed: Seed(arguments.common.seed),
-    };
+    })
+}
+
+fn observed(arguments: &SteerArguments, interface: &str, stop: &AtomicBool) -> Result<SteerRecord, Failure> {
+    let options = observe_options(arguments, interface)?;
+    let longest = options.longest.unwrap_or(Duration::MAX);
     let mut file = arguments.record.as_deref().map(create).transpose()?;
     let progress = Progress::new(interface, arguments.common.quiet);
     let mut packets = 0;
@@ -88,6 +177,9 @@ fn observed(
     let record = observe(&options, stop, file.as_mut().map(|(_, file)| file as &mut dyn Write), &mut show)?;
     if let Some((name, mut file)) = file {
         file.flush().map_err(|error| Failure::new(format!("{name}: the record cannot be written: {error}")))?;
+    }
+    if record.samples.is_empty() {
+        return Err(Failure::new("ended before the first sample: nothing is known of the interface"));
     }
     Ok(record)
 }
