@@ -128,7 +128,7 @@ impl BucketCounters {
     }
 
     fn open(name: &str, hashing: Hashing, cores: Option<(&[u32], Duration)>) -> Result<Self, TrafficError> {
-        let port = format!("cpumap:{name}");
+        let port = if cores.is_some() { format!("cpumap:{name}") } else { name.to_owned() };
         let interface = Interface::ready(&port, name)?;
         let doing = |what: &'static str| {
             let port = port.clone();
