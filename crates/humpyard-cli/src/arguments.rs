@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use humpyard::lab::metrics::USUAL_ADDRESS;
 
 use crate::commands::reproduce::ReproduceArguments;
+use crate::commands::steer::SteerArguments;
 use crate::commands::sweep::SweepArguments;
 use crate::examples::{
     ADMIT_EXAMPLES, CALIBRATE_EXAMPLES, CHECK_EXAMPLES, COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES, COMPOSE_EXAMPLES,
@@ -183,57 +184,6 @@ pub(crate) struct TopArguments {
     /// Print one snapshot as JSON, and end
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// A part, such as 20% or 0.2.
-fn part(text: &str) -> Result<f64, String> {
-    let (number, whole) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
-    let part = number.trim().parse::<f64>().map(|number| number / whole);
-    part.ok()
-        .filter(|part| (0.0..1.0).contains(part))
-        .ok_or_else(|| String::from("give a part below 100%, such as 20%"))
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct SteerArguments {
-    /// Watch what arrives at this interface, and change nothing
-    #[arg(long, value_name = "IFACE", conflicts_with = "from")]
-    pub(crate) observe: Option<String>,
-    /// Steer what arrives at cpumap:IFACE by the policy, after watching it for --for, until Ctrl-C
-    #[arg(long, value_name = "TARGET", conflicts_with_all = ["observe", "from"])]
-    pub(crate) apply: Option<String>,
-    /// Take a record of an interface, as --record writes it, instead
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "longest", "every", "buckets"])]
-    pub(crate) from: Option<String>,
-    /// Steer only if the policy is foreseen to make 99 of 100 packets this much faster
-    #[arg(long, value_name = "PART", requires = "apply", value_parser = part)]
-    pub(crate) apply_if: Option<f64>,
-    /// End by itself, and with exit code 1, if it is worse than before for this long: more drops, or a busier processor
-    #[arg(long, value_name = "TIME", requires = "apply", allow_hyphen_values = true)]
-    pub(crate) rollback: Option<String>,
-    /// End after steering for this long
-    #[arg(long, value_name = "TIME", requires = "apply", allow_hyphen_values = true)]
-    pub(crate) until: Option<String>,
-    /// A bucket moves once it has had no packet for this long: longer than any packet waits, so that order holds
-    #[arg(long, value_name = "TIME", requires = "apply", allow_hyphen_values = true, default_value = "1ms")]
-    pub(crate) guard: String,
-    /// How long to watch; Ctrl-C ends it earlier
-    #[arg(long = "for", value_name = "TIME", allow_hyphen_values = true, default_value = "60s")]
-    pub(crate) longest: String,
-    /// How often to look, from 10ms
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, default_value = "100ms")]
-    pub(crate) every: String,
-    /// Buckets into which a hash divides connections: a power of two
-    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(2..=65_536))]
-    pub(crate) buckets: u32,
-    /// Write a record to this new file: lines of JSON
-    #[arg(long, value_name = "FILE")]
-    pub(crate) record: Option<String>,
-    /// The steering policies to compare: NAME or NAME:name=value,...; several may be given
-    #[arg(long, value_name = "SPEC")]
-    pub(crate) policy: Vec<String>,
-    #[command(flatten)]
-    pub(crate) common: CommonOptions,
 }
 
 #[derive(Debug, Args)]

@@ -7,8 +7,8 @@ use core::ffi::c_int;
 
 use crate::bpf::Instruction;
 
-/// A register. Calls answer in `R0`, take `R1` to `R5` and leave nothing there; `R6` to `R9` stay; `R10` is the end of the
-/// stack, which cannot be changed.
+/// A register. Calls answer in `R0`, take `R1` to `R5` and leave nothing there; `R6` to `R9` stay; `R10` is the end of
+/// the stack, which cannot be changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Register {
     R0,
@@ -125,6 +125,11 @@ impl Assembler {
         self.put(0x07 | operation as u8, to, 0, 0, number);
     }
 
+    /// Turns the lowest 16 bits of a register from the machine's order of bytes to that of networks, or back.
+    pub(crate) fn swap_to_network(&mut self, register: Register) {
+        self.put(0xdc, register, 0, 0, 16);
+    }
+
     /// `to = *(from + offset)`
     pub(crate) fn load(&mut self, size: Size, to: Register, from: Register, offset: i16) {
         self.put(0x61 | size as u8, to, from as u8, offset, 0);
@@ -140,7 +145,7 @@ impl Assembler {
         self.put(0x62 | size as u8, to, 0, offset, number);
     }
 
-    /// `*(to + offset) += from`, of 64 bits, at once whoever else does so.
+    /// `*(to + offset) += from`, of 64 bits, in one step that no other processor divides.
     pub(crate) fn add_at_once(&mut self, to: Register, offset: i16, from: Register) {
         self.put(0xdb, to, from as u8, offset, 0);
     }
@@ -156,6 +161,12 @@ impl Assembler {
         self.put(0x05 | condition as u8, register, 0, 0, number);
     }
 
+    /// As [`Assembler::jump_if`], of the lower 32 bits.
+    pub(crate) fn jump_if_word(&mut self, condition: Condition, register: Register, number: i32, to: Label) {
+        self.jumps.push((self.code.len(), to));
+        self.put(0x06 | condition as u8, register, 0, 0, number);
+    }
+
     /// Jumps where the condition holds of two registers.
     pub(crate) fn jump_if_register(&mut self, condition: Condition, one: Register, other: Register, to: Label) {
         self.jumps.push((self.code.len(), to));
@@ -165,6 +176,11 @@ impl Assembler {
     /// Calls a function of the kernel by its number.
     pub(crate) fn call(&mut self, function: i32) {
         self.put(0x85, Register::R0, 0, 0, function);
+    }
+
+    /// Calls a function of the kernel by its number among the kernel's types.
+    pub(crate) fn call_by_type(&mut self, function: i32) {
+        self.put(0x85, Register::R0, 2, 0, function);
     }
 
     /// Ends the program, which answers `R0`.

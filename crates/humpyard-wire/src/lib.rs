@@ -1,7 +1,7 @@
 //! Live network interfaces: where a run takes its packets from the wire, and puts them there.
 //!
-//! A port is named `KIND:INTERFACE[:name=value,...]`, or `nfqueue:NUMBER`. This crate talks to the kernel, and so has `unsafe` code, each piece with
-//! its reason; everything above it has none.
+//! A port is named `KIND:INTERFACE[:name=value,...]`, or `nfqueue:NUMBER`. This crate talks to the kernel, and so has
+//! `unsafe` code, each piece with its reason; everything above it has none.
 
 mod assembler;
 mod bpf;

@@ -1,5 +1,5 @@
-//! Buckets of connections at one end of a virtual cable. The tests make network namespaces of their own, for which they need
-//! root and `ip`. Where they cannot they say so and pass, unless HUMPYARD_REQUIRE_NETNS is 1.
+//! Buckets of connections at one end of a virtual cable. The tests make network namespaces of their own, for which they
+//! need root and `ip`. Where they cannot they say so and pass, unless HUMPYARD_REQUIRE_NETNS is 1.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
@@ -78,6 +78,7 @@ fn what_arrives_is_counted_by_bucket_and_goes_on() {
 }
 
 #[test]
+#[expect(clippy::print_stderr, reason = "says what was skipped")]
 fn each_bucket_goes_to_its_core_and_moves_when_it_is_empty() {
     let Some(_turn) = turn() else { return };
     if std::thread::available_parallelism().unwrap().get() < 2 {
@@ -114,7 +115,7 @@ fn heavy_flows_are_found() {
     assert_eq!((heaviest.ports, heaviest.protocol), ((20_000, 9000), 17));
     let expected = 2000 / FLOW_SAMPLE;
     assert!((expected / 2..2 * expected).contains(&heaviest.count.packets), "{heaviest:?}");
-    assert!(counters.heavy_flows(3).unwrap().is_empty(), "each is told once");
+    assert!(counters.heavy_flows(3).unwrap().is_empty(), "each is reported once");
 }
 
 #[test]

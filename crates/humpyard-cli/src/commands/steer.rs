@@ -6,6 +6,7 @@ use std::fs::OpenOptions;
 use std::io::{BufWriter, Write};
 use std::process::ExitCode;
 
+use clap::Args;
 use humpyard::lab::parse_duration;
 use humpyard::lab::steer::{
     Applied, ApplyOptions, Diagnosis, ObserveOptions, RecordHead, STEER_POLICIES, SteerRecord, SteerSample, Strain,
@@ -14,7 +15,7 @@ use humpyard::lab::steer::{
 use humpyard::policies::spec::PolicySpec;
 use humpyard::random::Seed;
 
-use crate::arguments::SteerArguments;
+use crate::arguments::CommonOptions;
 use crate::failure::Failure;
 use crate::figures::{counted, packet_rate, percent, time};
 use crate::layout::Sheet;
@@ -24,6 +25,57 @@ use crate::stop;
 
 /// Samples shorter than this cost more than they tell.
 const SAMPLE_MIN: Duration = Duration::from_millis(10);
+
+/// A part, such as 20% or 0.2.
+fn part(text: &str) -> Result<f64, String> {
+    let (number, whole) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
+    let part = number.trim().parse::<f64>().map(|number| number / whole);
+    part.ok()
+        .filter(|part| (0.0..1.0).contains(part))
+        .ok_or_else(|| String::from("give a part below 100%, such as 20%"))
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SteerArguments {
+    /// Watch what arrives at this interface, and change nothing
+    #[arg(long, value_name = "IFACE", conflicts_with = "from")]
+    pub(crate) observe: Option<String>,
+    /// Steer what arrives at cpumap:IFACE by the policy, after watching it for --for, until Ctrl-C
+    #[arg(long, value_name = "TARGET", conflicts_with_all = ["observe", "from"])]
+    pub(crate) apply: Option<String>,
+    /// Take a record of an interface, as --record writes it, instead
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "longest", "every", "buckets"])]
+    pub(crate) from: Option<String>,
+    /// Steer only if the policy is foreseen to make 99 of 100 packets this much faster
+    #[arg(long, value_name = "PART", requires = "apply", value_parser = part)]
+    pub(crate) apply_if: Option<f64>,
+    /// End by itself, and with exit code 1, if it is worse than before for this long: more drops, or a busier processor
+    #[arg(long, value_name = "TIME", requires = "apply", allow_hyphen_values = true)]
+    pub(crate) rollback: Option<String>,
+    /// End after steering for this long
+    #[arg(long, value_name = "TIME", requires = "apply", allow_hyphen_values = true)]
+    pub(crate) until: Option<String>,
+    /// A bucket moves once it has had no packet for this long: longer than any packet waits, so that order holds
+    #[arg(long, value_name = "TIME", requires = "apply", allow_hyphen_values = true, default_value = "1ms")]
+    pub(crate) guard: String,
+    /// How long to watch; Ctrl-C ends it earlier
+    #[arg(long = "for", value_name = "TIME", allow_hyphen_values = true, default_value = "60s")]
+    pub(crate) longest: String,
+    /// How often to look, from 10ms
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, default_value = "100ms")]
+    pub(crate) every: String,
+    /// Buckets into which a hash divides connections: a power of two
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(2..=65_536))]
+    pub(crate) buckets: u32,
+    /// Write a record to this new file: lines of JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<String>,
+    /// The steering policies to compare: NAME or NAME:name=value,...; several may be given
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) policy: Vec<String>,
+    #[command(flatten)]
+    pub(crate) common: CommonOptions,
+}
 
 /// `humpyard steer`.
 pub(crate) fn steer(arguments: &SteerArguments) -> Result<ExitCode, Failure> {
@@ -88,7 +140,7 @@ fn applied(arguments: &SteerArguments, target: &str, stop: &AtomicBool) -> Resul
     let foreseen = diagnosis.policies.last().map_or(0.0, |foreseen| foreseen.margin);
     if let Some(wanted) = arguments.apply_if.filter(|&wanted| foreseen < wanted) {
         return Err(Failure::new(format!(
-            "not steered: {policy} is foreseen to make 99 of 100 packets {:.0} % faster, and --apply-if asks for {:.0} %",
+            "not steered: by {policy} 99 of 100 packets would take {:.0} % less, and --apply-if asks for {:.0} %",
             100.0 * foreseen,
             100.0 * wanted
         )));
@@ -127,8 +179,8 @@ fn applied_text(applied: &Applied) -> String {
         None => "Ended.".to_owned(),
     };
     format!(
-        "{interface} was steered by {policy} for {seconds:.1} s: {}, {} to another processor, {pending} of them not yet \
-         done.\n\n{rows}\n\n{ended} {interface} is as it was.\n",
+        "{interface} was steered by {policy} for {seconds:.1} s: {}, {} to another processor, {pending} of them \
+         not yet done.\n\n{rows}\n\n{ended} {interface} is as it was.\n",
         counted(*packets, "packet"),
         counted(*moves, "move"),
     )

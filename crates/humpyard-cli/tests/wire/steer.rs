@@ -26,8 +26,8 @@ fn pair() -> (Namespace, Namespace) {
     (here, there)
 }
 
-/// Runs humpyard in `here` while `there` sends, and returns what it says, with how many packets were sent and received in
-/// all. Each packet is sent when the one before has arrived.
+/// Runs humpyard in `here` while `there` sends, and returns what it says, with how many packets were sent and received
+/// in all. Each packet is sent when the one before has arrived.
 fn while_sending(here: &Namespace, there: &Namespace, words: &str) -> (std::process::Output, u64, u64) {
     let (over, sent, received) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     let receiver = here.within(|| UdpSocket::bind((Ipv4Addr::new(10, 9, 0, 1), 9000)).unwrap());
@@ -113,7 +113,7 @@ fn what_is_not_worth_it_is_not_applied() {
     let (output, ..) = while_sending(&here, &there, words);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.starts_with("humpyard: not steered: hrw is foreseen") && said.lines().count() == 1, "{said}");
+    assert!(said.starts_with("humpyard: not steered: by hrw 99 of 100 packets") && said.lines().count() == 1, "{said}");
 }
 
 #[test]

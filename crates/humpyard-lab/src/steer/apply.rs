@@ -110,8 +110,8 @@ impl Strain {
     }
 }
 
-/// Steers an interface by a policy until it is told to stop, or has been worse than before for too long. Then the interface
-/// is as it was.
+/// Steers an interface by a policy until `stop` is set, or has been worse than before for too long. Then the
+/// interface is as it was.
 ///
 /// # Errors
 /// If the interface cannot be steered, and a policy that cannot steer.

@@ -81,7 +81,7 @@ fn reason(diagnosis: &Diagnosis, record: &SteerRecord, hot: &ProcessorLoad) -> S
             100.0 * hot.share
         ),
         false => format!(
-            "The hash is unlucky: {buckets} of {} buckets are there, with {:.0} % of the packets, where {:.0} % would be even.",
+            "The hash is unlucky: {buckets} of {} buckets are there, with {:.0} % of the packets ({:.0} % is even).",
             diagnosis.buckets_used,
             100.0 * hot.share,
             100.0 * fair

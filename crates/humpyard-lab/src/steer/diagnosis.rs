@@ -191,8 +191,8 @@ fn loads(record: &SteerRecord, packets_of: &BTreeMap<u32, u64>, packets: u64) ->
         .collect()
 }
 
-/// Returns what a packet costs, in ns: the kernel's time for all packets, by their number. `false`: it was too short to be
-/// measured.
+/// Returns what a packet costs, in ns: the kernel's time for all packets, by their number. `false`: it was too short to
+/// be measured.
 fn cost(record: &SteerRecord) -> (f64, bool) {
     let processors = || record.samples.iter().flat_map(|sample| &sample.processors);
     let (ns, packets): (u64, u64) =
@@ -307,8 +307,8 @@ pub(super) mod tests {
     use super::*;
     use core::time::Duration;
 
-    /// A record of ten seconds on four processors: each of these buckets sends packets to a processor in each sample, and
-    /// processors spend these parts of their time on packets.
+    /// A record of ten seconds on four processors: each of these buckets sends packets to a processor in each sample,
+    /// and processors spend these parts of their time on packets.
     pub(in super::super) fn record(buckets: &[(u32, u32, u64)], softirq: [f64; 4]) -> SteerRecord {
         let (every, samples) = (Duration::from_millis(100), 100);
         let mut head = RecordHead::new("eth0", 4, 1024, every, 16);

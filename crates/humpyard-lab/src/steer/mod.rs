@@ -1,8 +1,9 @@
-//! What arrives at an interface of this machine, why one of its processors has most of it, and what steering policies would
-//! have done with it: `humpyard steer`.
+//! What arrives at an interface of this machine, why one of its processors has most of it, and what steering policies
+//! would have done with it: `humpyard steer`.
 //!
-//! The kernel counts in buckets of connections (`humpyard_wire::BucketCounters`). Samples of these counts are a [`SteerRecord`].
-//! Of a record a [`Diagnosis`] is made: the simulator replays it under each policy, a flow for each bucket.
+//! The kernel counts in buckets of connections (`humpyard_wire::BucketCounters`). Samples of these counts are a
+//! [`SteerRecord`]. Of a record a [`Diagnosis`] is made: the simulator replays it under each policy, a flow for each
+//! bucket.
 
 mod apply;
 mod cause;

@@ -35,7 +35,8 @@ pub struct ObserveOptions {
     pub seed: Seed,
 }
 
-/// Looks at an interface and changes nothing. `on_sample` is called with each sample; `record` gets the lines of the record.
+/// Looks at an interface and changes nothing. `on_sample` is called with each sample; `record` gets the lines of the
+/// record.
 ///
 /// # Errors
 /// If the interface cannot be observed, or the record not written.

@@ -1,8 +1,9 @@
-//! A policy that steers buckets of the kernel: it sees them through a small simulation that keeps pace with the interface.
+//! A policy that steers buckets of the kernel: it sees them through a small simulation that keeps pace with the
+//! interface.
 //!
-//! The kernel decides for each packet by a table, in no time; a policy decides by what waits where. So each interval what
-//! has come is played to the policy, on cores that take as long as the processors do, and the table becomes what the policy
-//! did with the last packet of each bucket. The policy is the one of simulator and data plane, unchanged.
+//! The kernel decides for each packet by a table, in no time; a policy decides by what waits where. So each interval
+//! what has come is played to the policy, on cores that take as long as the processors do, and the table becomes what
+//! the policy did with the last packet of each bucket. The policy is the one of simulator and data plane, unchanged.
 
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,7 +1,8 @@
 //! Buckets of connections at an interface: what comes for each, and the core that each goes to.
 //!
-//! A program of the kernel (XDP) hashes every frame that arrives. It counts, and frames go on as they would; or it hands each
-//! frame to the core of its bucket (`BPF_MAP_TYPE_CPUMAP`), which does all the rest of the kernel's work on it.
+//! A program of the kernel (XDP) hashes every frame that arrives. It counts, and frames go on as they would; or it
+//! hands each frame to the core of its bucket (`BPF_MAP_TYPE_CPUMAP`), which does all the rest of the kernel's work on
+//! it.
 //!
 //! # Source
 //! Linux, `Documentation/bpf/map_cpumap.rst`; Brouer and others. CPUMAP, since Linux 4.15.
@@ -79,7 +80,7 @@ pub struct FlowCount {
     pub count: PacketCount,
 }
 
-/// One frame in so many is looked at for its flow.
+/// One frame in this many is looked at for its flow.
 pub const FLOW_SAMPLE: u64 = 1 << program::SAMPLE_BITS;
 
 /// Counters, and the program that counts.
@@ -114,8 +115,8 @@ impl BucketCounters {
         Self::open(interface, hashing, None)
     }
 
-    /// Counts what arrives at an interface, and hands each frame to the core of its bucket: `cores[bucket]` is the number of
-    /// a processor. A bucket moves once it has had no frame for `guard`.
+    /// Counts what arrives at an interface, and hands each frame to the core of its bucket: `cores[bucket]` is the
+    /// number of a processor. A bucket moves once it has had no frame for `guard`.
     ///
     /// # Errors
     /// As of [`BucketCounters::observe`], and if a processor is not there.
@@ -149,7 +150,10 @@ impl BucketCounters {
         let (link, is_native) = attach(&code, &interface).map_err(|error| match error.raw_os_error() {
             Some(libc::EBUSY) => TrafficError::unusable(
                 &port,
-                format!("another XDP program has `{name}`: `ip link show {name}` says which, `ip link set {name} xdp off` ends it"),
+                format!(
+                    "another XDP program has `{name}`: `ip link show {name}` says which, `ip link set {name} xdp off` \
+                     ends it"
+                ),
             ),
             _ => refused(&port, "putting the program on the interface", &error),
         })?;
@@ -172,8 +176,8 @@ impl BucketCounters {
         self.processors
     }
 
-    /// Returns what came for each bucket since the beginning, on each processor that took it from the interface: that of
-    /// bucket b on processor p is at b * [`BucketCounters::processors`] + p.
+    /// Returns what came for each bucket since the beginning, on each processor that took it from the interface: that
+    /// of bucket b on processor p is at b * [`BucketCounters::processors`] + p.
     ///
     /// # Errors
     /// If the kernel does not tell.
@@ -311,7 +315,7 @@ fn flow(key: &[u8], count: PacketCount) -> FlowCount {
         if key[37] == 4 {
             IpAddr::V4(Ipv4Addr::new(key[at], key[at + 1], key[at + 2], key[at + 3]))
         } else {
-            IpAddr::V6(Ipv6Addr::from_octets(key[at..at + 16].try_into().expect("16 bytes")))
+            IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(&key[at..at + 16]).expect("16 bytes")))
         }
     };
     let port = |at: usize| u16::from_be_bytes([key[at], key[at + 1]]);

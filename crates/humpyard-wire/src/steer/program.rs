@@ -1,5 +1,5 @@
-//! The program that the kernel runs for each frame of an interface that is steered: it hashes the connection into a bucket,
-//! counts, and, where cores are given, hands the frame to the core of its bucket.
+//! The program that the kernel runs for each frame of an interface that is steered: it hashes the connection into a
+//! bucket, counts, and, where cores are given, hands the frame to the core of its bucket.
 
 use core::ffi::c_int;
 
@@ -34,8 +34,8 @@ const DIFFERENCE: Register = R8;
 const END: Register = R9;
 const STACK: Register = R10;
 
-/// On the stack: the length of the frame, the bucket, what a flow begins with, and the 5-tuple: both addresses, both ports,
-/// protocol, version of IP.
+/// On the stack: the length of the frame, the bucket, what a flow begins with, and the 5-tuple: both addresses, both
+/// ports, protocol, version of IP.
 const LENGTH: i16 = -8;
 const BUCKET: i16 = -16;
 const FIRST: i16 = -32;
@@ -154,7 +154,8 @@ fn ip(text: &mut Assembler, done: Label) {
     self::ports(text, done);
 }
 
-/// `R2` is the protocol, and the cursor behind the header; `done` for fragments, too, which have no ports but the first.
+/// `R2` is the protocol, and the cursor behind the header; `done` for fragments, too, which have no ports but the
+/// first.
 fn ipv4(text: &mut Assembler, done: Label) {
     need(text, 20, done);
     text.load(Word, SUM, CURSOR, 12);

@@ -1,5 +1,5 @@
-//! The sockets of queues, and the link by which the program that feeds them belongs to an interface for as long as this process
-//! has it open.
+//! The sockets of queues, and the link by which the program that feeds them belongs to an interface for as long as this
+//! process has it open.
 
 use core::ffi::c_int;
 use std::io;
@@ -66,8 +66,8 @@ impl SocketMap {
 pub(crate) struct Link(#[expect(dead_code, reason = "held open: the kernel does the rest")] OwnedFd);
 
 impl Link {
-    /// Puts the program on the interface by which the frames of its queues get to the sockets; `fragments`: also those of more
-    /// than one buffer.
+    /// Puts the program on the interface by which the frames of its queues get to the sockets; `fragments`: also those
+    /// of more than one buffer.
     pub(super) fn attach(
         sockets: &SocketMap,
         interface: &Interface,
