@@ -6,11 +6,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use humpyard::lab::metrics::USUAL_ADDRESS;
 
 use crate::commands::reproduce::ReproduceArguments;
+use crate::commands::steer::SteerArguments;
 use crate::commands::sweep::SweepArguments;
 use crate::examples::{
     ADMIT_EXAMPLES, CALIBRATE_EXAMPLES, CHECK_EXAMPLES, COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES, COMPOSE_EXAMPLES,
     CUT_EXAMPLES, EXAMPLES, MERGE_EXAMPLES, RECOMMEND_EXAMPLES, REPRODUCE_EXAMPLES, RUN_EXAMPLES, SCALE_EXAMPLES,
-    SCHEDULE_EXAMPLES, SIM_EXAMPLES, SWEEP_EXAMPLES, TOP_EXAMPLES, TOPOLOGY_EXAMPLES, VALIDATE_EXAMPLES, WHY_EXAMPLES,
+    SCHEDULE_EXAMPLES, SIM_EXAMPLES, STEER_EXAMPLES, SWEEP_EXAMPLES, TOP_EXAMPLES, TOPOLOGY_EXAMPLES,
+    VALIDATE_EXAMPLES, WHY_EXAMPLES,
 };
 use crate::options::{ForCompare, ForRecommend, ForRun, ForSim, ForValidate, ForWhy, OptionsOf};
 use crate::output::OutputOptions;
@@ -76,6 +78,9 @@ pub(crate) enum Command {
     /// Say why a packet was served when it was: what delayed it, what the policy knew, what would have helped
     #[command(after_help = WHY_EXAMPLES)]
     Why(WhyArguments),
+    /// Watch an interface of this machine: why a processor is hot, and what other policies would have done
+    #[command(after_help = STEER_EXAMPLES)]
+    Steer(SteerArguments),
     /// Look into captures, and make new ones
     #[command(
         after_help = "Examples:\n  humpyard trace info in.pcap\n  humpyard trace cut in.pcap --output part.pcapng --packets 1..100\n  \

@@ -226,6 +226,20 @@ The run is simulated as `humpyard sim` does with the same options. The parts of 
 behind other packets, switching, dispatcher, service, exit. What would have been takes the rest of the run as it was.
 `humpyard trace info` lists flows; the journal of several dispatchers is read one at a time.";
 
+pub(crate) const STEER_EXAMPLES: &str = "Examples:
+  humpyard steer --observe eth0
+  humpyard steer --observe eth0 --for 10s --policy rss++ --policy ca-ahrw
+  humpyard steer --observe eth0 --record eth0.jsonl
+  humpyard steer --from eth0.jsonl --policy rss++:interval=100000 --json
+  humpyard steer --apply cpumap:eth0 --policy rss++ --apply-if 20% --rollback 30s
+
+A program in the kernel (XDP) counts packets in buckets of connections; packets go on as before. Needs CAP_NET_ADMIN and
+CAP_BPF, and an interface without another XDP program. Then the simulator replays the buckets under each policy, on the
+processors of this machine. Within a sample (--every) arrivals are spread at random, for nobody has seen them.
+
+With --apply the program also hands each packet to the processor of its bucket (CPUMAP), and the table of buckets follows
+the policy. The end of the command, whatever ends it, takes the program away: the interface is as before.";
+
 pub(crate) const SCHEDULE_EXAMPLES: &str = "Examples:
   humpyard schedule --policy sfq --weights 12,3,3,2,2,2 --slots 24
   humpyard schedule --policy drr --weights 3,2,1 --slots 12 --processors 2 --json

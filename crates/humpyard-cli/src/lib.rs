@@ -114,6 +114,7 @@ fn run(arguments: Option<Arguments>) -> Result<ExitCode, Failure> {
         Command::Man(arguments) => commands::manual::man(&arguments),
         Command::Schedule(arguments) => commands::schedule::schedule(&arguments),
         Command::Replay(arguments) => commands::replay::replay(&arguments),
+        Command::Steer(arguments) => commands::steer::steer(&arguments),
         Command::Why(arguments) => commands::why::why(&arguments),
         Command::Trace(arguments) => commands::trace::trace(&arguments),
         Command::List(arguments) => commands::list::list(&arguments),

@@ -34,6 +34,7 @@ pub mod report;
 mod result;
 mod run;
 pub mod statistics;
+pub mod steer;
 pub mod sweep;
 pub mod table;
 pub mod timeline;

@@ -6,8 +6,12 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 const MAP_CREATE: c_int = 0;
+const MAP_LOOKUP: c_int = 1;
 const MAP_UPDATE: c_int = 2;
+const MAP_DELETE: c_int = 3;
+const MAP_NEXT_KEY: c_int = 4;
 const PROGRAM_LOAD: c_int = 5;
+const MAP_LOOKUP_BATCH: c_int = 24;
 
 /// Licences of programs: the kernel has functions that only programs under the GPL may call.
 const MIT: &CStr = c"MIT";
@@ -85,40 +89,120 @@ pub(crate) fn owned(descriptor: c_int) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(descriptor) }
 }
 
-/// A map from numbers to values of one size.
+/// Several entries of a map at once.
+#[repr(C)]
+#[derive(Default)]
+struct MapBatch {
+    from: u64,
+    to: u64,
+    keys: u64,
+    values: u64,
+    entries: u32,
+    map: u32,
+    entry_flags: u64,
+    flags: u64,
+}
+
+/// A map from keys of one size to values of one size.
 #[derive(Debug)]
 pub(crate) struct Map {
     descriptor: OwnedFd,
+    key_bytes: usize,
     value_bytes: usize,
 }
 
 impl Map {
-    /// One of this type, with `entries` entries.
+    /// One of this type from numbers, with `entries` entries.
     pub(crate) fn new(map_type: u32, value_bytes: usize, entries: u32) -> io::Result<Self> {
-        let mut attributes = MapCreate { map_type, key_bytes: 4, value_bytes: value_bytes as u32, entries };
+        Self::keyed(map_type, size_of::<u32>(), value_bytes, entries)
+    }
+
+    /// One of this type with keys of this size.
+    pub(crate) fn keyed(map_type: u32, key_bytes: usize, value_bytes: usize, entries: u32) -> io::Result<Self> {
+        let (key, value) = (key_bytes as u32, value_bytes as u32);
+        let mut attributes = MapCreate { map_type, key_bytes: key, value_bytes: value, entries };
         // SAFETY: these are the attributes of the command, without pointers.
         let descriptor = owned(unsafe { call(MAP_CREATE, &mut attributes) }?);
-        Ok(Self { descriptor, value_bytes })
+        Ok(Self { descriptor, key_bytes, value_bytes })
     }
 
     /// Puts the value of a number into it.
     pub(crate) fn set(&self, key: u32, value: &[u8]) -> io::Result<()> {
-        assert_eq!(value.len(), self.value_bytes, "a value of another size");
-        let mut attributes = MapUpdate {
-            map: self.descriptor.as_raw_fd() as u32,
-            key: &raw const key as u64,
-            value: value.as_ptr() as u64,
-            ..MapUpdate::default()
-        };
+        assert_eq!((self.key_bytes, self.value_bytes), (size_of::<u32>(), value.len()), "sizes of a map");
+        let mut attributes = self.entry((&raw const key).cast(), value.as_ptr());
         // SAFETY: these are the attributes of the command; key and value have the sizes that the
         // map was made with.
         unsafe { call(MAP_UPDATE, &mut attributes) }?;
         Ok(())
     }
 
+    /// Reads the value of a key. `false`: it has none.
+    pub(crate) fn read(&self, key: &[u8], value: &mut [u8]) -> io::Result<bool> {
+        assert_eq!((self.key_bytes, self.value_bytes), (key.len(), value.len()), "sizes of a map");
+        let mut attributes = self.entry(key.as_ptr(), value.as_mut_ptr());
+        // SAFETY: these are the attributes of the command; key and value have the sizes that the map was made with.
+        present(unsafe { call(MAP_LOOKUP, &mut attributes) })
+    }
+
+    /// Takes a key out. `false`: it was not there.
+    pub(crate) fn remove(&self, key: &[u8]) -> io::Result<bool> {
+        assert_eq!(self.key_bytes, key.len(), "the size of a key");
+        let mut attributes = self.entry(key.as_ptr(), core::ptr::null());
+        // SAFETY: these are the attributes of the command; the key has the size that the map was made with.
+        present(unsafe { call(MAP_DELETE, &mut attributes) })
+    }
+
+    /// Returns the keys that are there, at most `most`; others may come and go meanwhile.
+    pub(crate) fn keys(&self, most: usize) -> io::Result<Vec<Vec<u8>>> {
+        let mut keys: Vec<Vec<u8>> = Vec::new();
+        while keys.len() < most {
+            let mut next = vec![0; self.key_bytes];
+            let last = keys.last().map_or(core::ptr::null(), |key| key.as_ptr());
+            let mut attributes = self.entry(last, next.as_mut_ptr());
+            // SAFETY: these are the attributes of the command; both keys have the size that the map was made with, and
+            // no pointer for the first stands for the beginning.
+            if !present(unsafe { call(MAP_NEXT_KEY, &mut attributes) })? {
+                break;
+            }
+            keys.push(next);
+        }
+        Ok(keys)
+    }
+
+    /// Reads the values of an array of `entries` entries whose values take `stride` bytes each, as the kernel hands
+    /// them out: of an array with a value for each processor, all of them.
+    pub(crate) fn read_array(&self, entries: usize, stride: usize) -> io::Result<Vec<u8>> {
+        let (mut keys, mut values, mut place) = (vec![0_u32; entries], vec![0; entries * stride], 0_u32);
+        let mut attributes = MapBatch {
+            to: &raw mut place as u64,
+            keys: keys.as_mut_ptr() as u64,
+            values: values.as_mut_ptr() as u64,
+            entries: entries as u32,
+            map: self.descriptor.as_raw_fd() as u32,
+            ..MapBatch::default()
+        };
+        // SAFETY: these are the attributes of the command; keys and values have room for as many entries as they say.
+        present(unsafe { call(MAP_LOOKUP_BATCH, &mut attributes) })?;
+        Ok(values)
+    }
+
+    fn entry(&self, key: *const u8, value: *const u8) -> MapUpdate {
+        let map = self.descriptor.as_raw_fd() as u32;
+        MapUpdate { map, key: key as u64, value: value as u64, ..MapUpdate::default() }
+    }
+
     /// By which programs know it.
     pub(crate) fn descriptor(&self) -> c_int {
         self.descriptor.as_raw_fd()
+    }
+}
+
+/// What a call about an entry comes to. `false`: there is none.
+fn present(answer: io::Result<c_int>) -> io::Result<bool> {
+    match answer {
+        Ok(_) => Ok(true),
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
@@ -186,6 +270,7 @@ mod tests {
         assert_eq!(core::mem::offset_of!(ProgramLoad, flags), 44);
         assert_eq!(core::mem::offset_of!(ProgramLoad, interface), 64);
         assert_eq!(core::mem::offset_of!(ProgramLoad, attach_type), 68);
+        assert_eq!((core::mem::offset_of!(MapBatch, entry_flags), size_of::<MapBatch>()), (40, 56));
         assert_eq!((size_of::<MapCreate>(), size_of::<Instruction>()), (16, 8));
     }
 

@@ -69,8 +69,8 @@ impl Interface {
     }
 }
 
-/// Whether an interface that was opened is still there: it may be removed, or given to another network namespace, while a run
-/// goes on.
+/// Whether an interface that was opened is still there: it may be removed, or given to another network namespace, while
+/// a run goes on.
 #[derive(Debug)]
 pub(crate) struct Presence {
     name: String,
@@ -90,9 +90,9 @@ impl Presence {
         }
     }
 
-    /// Looks for the interface once its socket has had an error, as it has when the interface goes down, and not again when it
-    /// goes away. To be called each time before the socket is waited for: whoever waits would be woken by the error again and
-    /// again until it is read.
+    /// Looks for the interface once its socket has had an error, as it has when the interface goes down, and not again
+    /// when it goes away. To be called each time before the socket is waited for: whoever waits would be woken by the
+    /// error again and again until it is read.
     pub(crate) fn look(&self, socket: &OwnedFd) {
         let error: io::Result<i32> = option(socket, libc::SOL_SOCKET, libc::SO_ERROR);
         if !matches!(error, Ok(0)) {
@@ -149,7 +149,8 @@ fn request(asking: &OwnedFd, name: &str, what: libc::Ioctl) -> io::Result<libc::
     Ok(request)
 }
 
-/// Returns whether an interface and the other end of its cable are up. `false` also if there is no interface of this name.
+/// Returns whether an interface and the other end of its cable are up. `false` also if there is no interface of this
+/// name.
 pub(crate) fn has_carrier(asking: &OwnedFd, name: &str) -> bool {
     let flags = request(asking, name, libc::SIOCGIFFLAGS);
     // SAFETY: the kernel has filled in the member of the union that the request is about, a plain number.

@@ -1,8 +1,9 @@
 //! Live network interfaces: where a run takes its packets from the wire, and puts them there.
 //!
-//! A port is named `KIND:INTERFACE[:name=value,...]`, or `nfqueue:NUMBER`. This crate talks to the kernel, and so has `unsafe` code, each piece with
-//! its reason; everything above it has none.
+//! A port is named `KIND:INTERFACE[:name=value,...]`, or `nfqueue:NUMBER`. This crate talks to the kernel, and so has
+//! `unsafe` code, each piece with its reason; everything above it has none.
 
+mod assembler;
 mod bpf;
 mod btf;
 mod carrier;
@@ -15,6 +16,7 @@ mod packet_socket;
 mod port;
 mod ports;
 mod privilege;
+mod steer;
 mod system;
 mod tun;
 mod xdp;
@@ -29,6 +31,7 @@ pub use self::note::Note;
 pub use self::packet_socket::{BUCKETS, FanOutTable};
 pub use self::ports::{FannedOut, Ports, absent, mtu, needed, open, open_fanned_out};
 pub use self::privilege::{drop_privileges, may_share};
+pub use self::steer::{BucketCounters, FLOW_SAMPLE, FlowCount, Hashing, PacketCount, ProcessorCount, processors};
 
 /// Waits until one of these has something to read.
 pub(crate) fn wait(descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {

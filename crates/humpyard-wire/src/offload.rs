@@ -1,11 +1,11 @@
 //! What a system leaves for its network card to do, done here: checksums, and cutting big frames into packets.
 //!
-//! Between virtual interfaces nobody ever does it, so that most frames arrive without a checksum and some with up to 64 KiB.
-//! Here every frame becomes packets as they would have been on a wire, before anything else looks at them.
+//! Between virtual interfaces nobody ever does it, so that most frames arrive without a checksum and some with up to 64
+//! KiB. Here every frame becomes packets as they would have been on a wire, before anything else looks at them.
 //!
 //! # Source
-//! The header is `struct virtio_net_hdr` of the virtio specification 1.2, section 5.1.6; cutting up is what a network card
-//! does for TCP (RFC 9293, section 3.1: sequence numbers and flags) and UDP (each segment a datagram of its own).
+//! The header is `struct virtio_net_hdr` of the virtio specification 1.2, section 5.1.6; cutting up is what a network
+//! card does for TCP (RFC 9293, section 3.1: sequence numbers and flags) and UDP (each segment a datagram of its own).
 
 use humpyard_core::frame::Frame;
 use humpyard_services::checksum::{self, Sum};
@@ -62,8 +62,9 @@ impl Offload {
         Some(Self { checksum, segments })
     }
 
-    /// What was left undone with a frame of which only the length tells that it was put together: TCP is cut into packets of so
-    /// many bytes at most, without the link's header. None where a frame must be cut as it was put together.
+    /// What was left undone with a frame of which only the length tells that it was put together: TCP is cut into
+    /// packets of so many bytes at most, without the link's header. None where a frame must be cut as it was put
+    /// together.
     pub(crate) fn of_big(frame: &Frame, packet_bytes_max: usize) -> Option<Self> {
         let whole = Whole::find(frame)?;
         if whole.protocol != 6 || whole.is_fragment || whole.end != frame.data.len() {
@@ -98,9 +99,9 @@ const fn written(checksum: u16) -> [u8; 2] {
     if checksum == 0 { [0xff; 2] } else { checksum.to_be_bytes() }
 }
 
-/// If the checksum of a TCP or UDP packet holds the sum of its pseudo-header alone, as a system leaves it for its card, fills it
-/// in. For interfaces that do not tell what was left undone. One packet in 65,536 looks so by chance, so the whole is summed
-/// before it is touched.
+/// If the checksum of a TCP or UDP packet holds the sum of its pseudo-header alone, as a system leaves it for its card,
+/// fills it in. For interfaces that do not tell what was left undone. One packet in 65,536 looks so by chance, so the
+/// whole is summed before it is touched.
 pub(crate) fn fill_in_if_left(frame: &mut Frame) {
     let Some(whole) = Whole::find(frame) else { return };
     let field = match whole.protocol {
@@ -171,7 +172,8 @@ impl Whole {
         })
     }
 
-    /// The sum of the pseudo-header of a transport packet of so many bytes (RFC 9293, section 3.1; RFC 8200, section 8.1).
+    /// The sum of the pseudo-header of a transport packet of so many bytes (RFC 9293, section 3.1; RFC 8200, section
+    /// 8.1).
     fn pseudo_header(&self, data: &[u8], length: usize) -> Sum {
         let addresses = match self.version {
             IpVersion::V4 => self.network + 12..self.network + 20,

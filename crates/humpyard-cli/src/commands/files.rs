@@ -170,6 +170,7 @@ impl Files {
             | Command::Admit(_)
             | Command::Reproduce(_)
             | Command::Check(_)
+            | Command::Steer(_)
             | Command::Replay(_)
             | Command::List(_)
             | Command::Completions(_)

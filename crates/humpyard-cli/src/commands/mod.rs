@@ -18,6 +18,7 @@ pub(crate) mod replay;
 pub(crate) mod reproduce;
 pub(crate) mod run;
 pub(crate) mod schedule;
+pub(crate) mod steer;
 pub(crate) mod sweep;
 pub(crate) mod table;
 pub(crate) mod top;

@@ -30,6 +30,7 @@ fn every_command_helps() {
         "check",
         "replay",
         "why",
+        "steer",
         "completions",
         "man",
         "trace cut",

@@ -9,4 +9,5 @@ mod overload;
 mod queue;
 mod refusals;
 mod router;
+mod steer;
 mod workers;

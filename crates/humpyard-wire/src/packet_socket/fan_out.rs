@@ -9,6 +9,11 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use humpyard_core::random::Seed;
 
+use crate::assembler::Condition::{AnyBit, Equal, Unequal};
+use crate::assembler::Operation::{Add, And, Multiply, ShiftLeft, ShiftRight, Xor};
+use crate::assembler::Register::{self, R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
+use crate::assembler::Size::{Byte, Half, Long, Word};
+use crate::assembler::{Assembler, Label};
 use crate::bpf::{self, Instruction, Map, ProgramKind};
 use crate::system::{checked, option, set_option};
 
@@ -120,28 +125,16 @@ pub(super) fn let_in(socket: &OwnedFd) -> io::Result<()> {
     set_option(socket, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0)
 }
 
-/// Registers: r1 to r5 are lost in calls, r10 is the end of the stack.
-const CONTEXT: u8 = 6;
-const SUM: u8 = 7;
-const DIFFERENCE: u8 = 8;
-const TRANSPORT: u8 = 9;
-const STACK: u8 = 10;
+/// What the program is called with, what stays over calls, and the end of the stack.
+const CONTEXT: Register = R6;
+const SUM: Register = R7;
+const DIFFERENCE: Register = R8;
+const TRANSPORT: Register = R9;
+const STACK: Register = R10;
 
 /// Where bytes of the packet are put on the stack: the IP header, and what is behind it.
 const HEADER: i16 = -40;
 const BEHIND: i16 = -48;
-
-/// Where a jump goes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Label {
-    Ipv4,
-    Ipv6,
-    Ports,
-    HasPorts,
-    Mix,
-    Extension(u8),
-    NotExtension(u8),
-}
 
 /// Extension headers of IPv6 that are passed over on the way to the ports, one after the other.
 const EXTENSIONS: u8 = 4;
@@ -150,167 +143,117 @@ const EXTENSION_NUMBERS: [i32; 3] = [0, 43, 60];
 /// Protocols with ports: TCP, UDP, DCCP, SCTP, UDP-Lite.
 const WITH_PORTS: [i32; 5] = [6, 17, 33, 132, 136];
 
-/// A program as it is written down, with jumps to labels.
-#[derive(Default)]
-struct Text {
-    code: Vec<Instruction>,
-    jumps: Vec<(usize, Label)>,
-    labels: Vec<(Label, usize)>,
-}
-
-impl Text {
-    fn put(&mut self, opcode: u8, destination: u8, source: u8, offset: i16, immediate: i32) {
-        self.code.push(Instruction::new(opcode, destination, source, offset, immediate));
+/// Copies `bytes` bytes of the packet to the stack; jumps if the packet is shorter. `from` is their offset from the IP
+/// header, or the register that holds it.
+fn load(program: &mut Assembler, from: Result<Register, i32>, to: i16, bytes: i32, otherwise: Label) {
+    const LOAD_BYTES_RELATIVE: i32 = 68;
+    const FROM_NETWORK_HEADER: i32 = 1;
+    program.copy(R1, CONTEXT);
+    match from {
+        Ok(register) => program.copy(R2, register),
+        Err(place) => program.set(R2, place),
     }
-
-    fn label(&mut self, label: Label) {
-        self.labels.push((label, self.code.len()));
-    }
-
-    /// Jumps where `opcode` holds of this register and number.
-    fn jump_if(&mut self, opcode: u8, register: u8, number: i32, to: Label) {
-        self.jumps.push((self.code.len(), to));
-        self.put(opcode, register, 0, 0, number);
-    }
-
-    fn jump(&mut self, to: Label) {
-        self.jump_if(0x05, 0, 0, to);
-    }
-
-    fn number(&mut self, register: u8, number: u64) {
-        self.put(0x18, register, 0, 0, number as u32 as i32);
-        self.put(0, 0, 0, 0, (number >> 32) as i32);
-    }
-
-    /// Copies `bytes` bytes of the packet to the stack; jumps if the packet is shorter. `from` is their
-    /// offset from the IP header, or the register that holds it.
-    fn load(&mut self, from: Result<u8, i32>, to: i16, bytes: i32, otherwise: Label) {
-        const LOAD_BYTES_RELATIVE: i32 = 68;
-        const FROM_NETWORK_HEADER: i32 = 1;
-        self.put(0xbf, 1, CONTEXT, 0, 0);
-        match from {
-            Ok(register) => self.put(0xbf, 2, register, 0, 0),
-            Err(place) => self.put(0xb7, 2, 0, 0, place),
-        }
-        self.put(0xbf, 3, STACK, 0, 0);
-        self.put(0x07, 3, 0, 0, i32::from(to));
-        self.put(0xb7, 4, 0, 0, bytes);
-        self.put(0xb7, 5, 0, 0, FROM_NETWORK_HEADER);
-        self.put(0x85, 0, 0, 0, LOAD_BYTES_RELATIVE);
-        self.jump_if(0x55, 0, 0, otherwise);
-    }
-
-    fn finish(mut self) -> Vec<Instruction> {
-        for (at, to) in self.jumps {
-            let (_, target) = self.labels.iter().find(|(label, _)| *label == to).expect("a label for each jump");
-            self.code[at].offset = (*target as i64 - at as i64 - 1) as i16;
-        }
-        self.code
-    }
+    program.copy(R3, STACK);
+    program.with_number(Add, R3, i32::from(to));
+    program.set(R4, bytes);
+    program.set(R5, FROM_NETWORK_HEADER);
+    program.call(LOAD_BYTES_RELATIVE);
+    program.jump_if(Unequal, R0, 0, otherwise);
 }
 
 /// Returns the program, which hashes addresses and ports so that source and destination count alike,
 /// and returns the socket that the table has for the bucket.
 fn program(table: &Map, seed: Seed) -> Vec<Instruction> {
-    const LOAD_BYTE: u8 = 0x71;
-    const LOAD_HALF: u8 = 0x69;
-    const LOAD_WORD: u8 = 0x61;
-    const LOAD_LONG: u8 = 0x79;
-    const ADD: u8 = 0x0f;
-    const XOR: u8 = 0xaf;
-    const MULTIPLY: u8 = 0x2f;
-    const EQUAL: u8 = 0x15;
-    const ANY_BIT: u8 = 0x45;
     /// Where `protocol` is in what the program is called with (`struct __sk_buff`); the bytes are
     /// as in the frame.
     const PROTOCOL: i16 = 16;
-    const VALUE_OF_MAP: u8 = 2;
-    let mut text = Text::default();
-    text.put(0xbf, CONTEXT, 1, 0, 0);
-    text.put(0xb7, SUM, 0, 0, 0);
-    text.put(0xb7, DIFFERENCE, 0, 0, 0);
-    text.put(LOAD_WORD, 0, CONTEXT, PROTOCOL, 0);
-    text.jump_if(EQUAL, 0, i32::from(0x0800_u16.to_be()), Label::Ipv4);
-    text.jump_if(EQUAL, 0, i32::from(0x86dd_u16.to_be()), Label::Ipv6);
-    text.jump(Label::Mix);
+    let mut text = Assembler::default();
+    let [ipv4, ipv6, ports, has_ports, mixing] = core::array::from_fn(|_| text.label());
+    text.copy(CONTEXT, R1);
+    text.set(SUM, 0);
+    text.set(DIFFERENCE, 0);
+    text.load(Word, R0, CONTEXT, PROTOCOL);
+    text.jump_if(Equal, R0, i32::from(0x0800_u16.to_be()), ipv4);
+    text.jump_if(Equal, R0, i32::from(0x86dd_u16.to_be()), ipv6);
+    text.jump(mixing);
 
-    text.label(Label::Ipv4);
-    text.load(Err(0), HEADER, 20, Label::Mix);
-    text.put(LOAD_WORD, SUM, STACK, HEADER + 12, 0);
-    text.put(LOAD_WORD, 2, STACK, HEADER + 16, 0);
-    text.put(0xbf, DIFFERENCE, SUM, 0, 0);
-    text.put(ADD, SUM, 2, 0, 0);
-    text.put(XOR, DIFFERENCE, 2, 0, 0);
+    text.place(ipv4);
+    load(&mut text, Err(0), HEADER, 20, mixing);
+    text.load(Word, SUM, STACK, HEADER + 12);
+    text.load(Word, R2, STACK, HEADER + 16);
+    text.copy(DIFFERENCE, SUM);
+    text.with(Add, SUM, R2);
+    text.with(Xor, DIFFERENCE, R2);
     // A fragment, the first or another.
-    text.put(LOAD_HALF, 2, STACK, HEADER + 6, 0);
-    text.jump_if(ANY_BIT, 2, i32::from(0x3fff_u16.to_be()), Label::Mix);
-    text.put(LOAD_BYTE, TRANSPORT, STACK, HEADER, 0);
-    text.put(0x57, TRANSPORT, 0, 0, 0xf);
-    text.put(0x67, TRANSPORT, 0, 0, 2);
-    text.put(LOAD_BYTE, 2, STACK, HEADER + 9, 0);
-    text.jump(Label::Ports);
+    text.load(Half, R2, STACK, HEADER + 6);
+    text.jump_if(AnyBit, R2, i32::from(0x3fff_u16.to_be()), mixing);
+    text.load(Byte, TRANSPORT, STACK, HEADER);
+    text.with_number(And, TRANSPORT, 0xf);
+    text.with_number(ShiftLeft, TRANSPORT, 2);
+    text.load(Byte, R2, STACK, HEADER + 9);
+    text.jump(ports);
 
-    text.label(Label::Ipv6);
-    text.load(Err(0), HEADER, 40, Label::Mix);
-    text.put(LOAD_LONG, SUM, STACK, HEADER + 8, 0);
-    text.put(LOAD_LONG, DIFFERENCE, STACK, HEADER + 16, 0);
-    text.put(LOAD_LONG, 2, STACK, HEADER + 24, 0);
-    text.put(LOAD_LONG, 3, STACK, HEADER + 32, 0);
-    text.put(ADD, SUM, 2, 0, 0);
-    text.put(ADD, DIFFERENCE, 3, 0, 0);
-    text.put(0xb7, TRANSPORT, 0, 0, 40);
-    text.put(LOAD_BYTE, 2, STACK, HEADER + 6, 0);
-    for number in 0..EXTENSIONS {
-        for extension in EXTENSION_NUMBERS {
-            text.jump_if(EQUAL, 2, extension, Label::Extension(number));
-        }
-        text.jump(Label::NotExtension(number));
-        text.label(Label::Extension(number));
-        text.load(Ok(TRANSPORT), BEHIND, 2, Label::Mix);
-        text.put(LOAD_BYTE, 2, STACK, BEHIND, 0);
-        text.put(LOAD_BYTE, 3, STACK, BEHIND + 1, 0);
-        text.put(0x07, 3, 0, 0, 1);
-        text.put(0x67, 3, 0, 0, 3);
-        text.put(ADD, TRANSPORT, 3, 0, 0);
-        text.label(Label::NotExtension(number));
+    text.place(ipv6);
+    load(&mut text, Err(0), HEADER, 40, mixing);
+    text.load(Long, SUM, STACK, HEADER + 8);
+    text.load(Long, DIFFERENCE, STACK, HEADER + 16);
+    text.load(Long, R2, STACK, HEADER + 24);
+    text.load(Long, R3, STACK, HEADER + 32);
+    text.with(Add, SUM, R2);
+    text.with(Add, DIFFERENCE, R3);
+    text.set(TRANSPORT, 40);
+    text.load(Byte, R2, STACK, HEADER + 6);
+    for _ in 0..EXTENSIONS {
+        let [extension, next] = core::array::from_fn(|_| text.label());
+        EXTENSION_NUMBERS.into_iter().for_each(|number| text.jump_if(Equal, R2, number, extension));
+        text.jump(next);
+        text.place(extension);
+        load(&mut text, Ok(TRANSPORT), BEHIND, 2, mixing);
+        text.load(Byte, R2, STACK, BEHIND);
+        text.load(Byte, R3, STACK, BEHIND + 1);
+        text.with_number(Add, R3, 1);
+        text.with_number(ShiftLeft, R3, 3);
+        text.with(Add, TRANSPORT, R3);
+        text.place(next);
     }
 
-    text.label(Label::Ports);
-    for protocol in WITH_PORTS {
-        text.jump_if(EQUAL, 2, protocol, Label::HasPorts);
-    }
-    text.jump(Label::Mix);
-    text.label(Label::HasPorts);
-    text.load(Ok(TRANSPORT), BEHIND, 4, Label::Mix);
-    text.put(LOAD_HALF, 2, STACK, BEHIND, 0);
-    text.put(LOAD_HALF, 3, STACK, BEHIND + 2, 0);
-    text.put(0xbf, 4, 2, 0, 0);
-    text.put(ADD, 2, 3, 0, 0);
-    text.put(XOR, 4, 3, 0, 0);
-    text.put(0x67, 2, 0, 0, 40);
-    text.put(0x67, 4, 0, 0, 40);
-    text.put(ADD, SUM, 2, 0, 0);
-    text.put(XOR, DIFFERENCE, 4, 0, 0);
+    text.place(ports);
+    WITH_PORTS.into_iter().for_each(|protocol| text.jump_if(Equal, R2, protocol, has_ports));
+    text.jump(mixing);
+    text.place(has_ports);
+    load(&mut text, Ok(TRANSPORT), BEHIND, 4, mixing);
+    text.load(Half, R2, STACK, BEHIND);
+    text.load(Half, R3, STACK, BEHIND + 2);
+    text.copy(R4, R2);
+    text.with(Add, R2, R3);
+    text.with(Xor, R4, R3);
+    text.with_number(ShiftLeft, R2, 40);
+    text.with_number(ShiftLeft, R4, 40);
+    text.with(Add, SUM, R2);
+    text.with(Xor, DIFFERENCE, R4);
 
-    text.label(Label::Mix);
-    // The constants of MurmurHash3's finalizer, and the seed.
-    text.number(1, seed.0 | 1);
-    text.put(MULTIPLY, SUM, 1, 0, 0);
-    for constant in [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53] {
-        text.put(0xbf, 2, SUM, 0, 0);
-        text.put(0x77, 2, 0, 0, 33);
-        text.put(XOR, SUM, 2, 0, 0);
-        text.put(XOR, SUM, DIFFERENCE, 0, 0);
-        text.number(1, constant);
-        text.put(MULTIPLY, SUM, 1, 0, 0);
-    }
+    text.place(mixing);
+    mix(&mut text, SUM, DIFFERENCE, seed);
     // The bucket, and what the table has for it.
-    text.put(0x77, SUM, 0, 0, 64 - BUCKETS.trailing_zeros() as i32);
-    text.put(0x67, SUM, 0, 0, 1);
-    text.put(0x18, 1, VALUE_OF_MAP, 0, table.descriptor());
-    text.put(0, 0, 0, 0, 0);
-    text.put(ADD, 1, SUM, 0, 0);
-    text.put(LOAD_HALF, 0, 1, 0, 0);
-    text.put(0x95, 0, 0, 0, 0);
+    text.with_number(ShiftRight, SUM, 64 - BUCKETS.trailing_zeros() as i32);
+    text.with_number(ShiftLeft, SUM, 1);
+    text.set_value_of_map(R1, table.descriptor());
+    text.with(Add, R1, SUM);
+    text.load(Half, R0, R1, 0);
+    text.exit();
     text.finish()
+}
+
+/// Mixes two numbers into one, `sum`, by the finalizer of MurmurHash3 and the seed. `R1` and `R2` are lost.
+pub(crate) fn mix(text: &mut Assembler, sum: Register, difference: Register, seed: Seed) {
+    text.set_long(R1, seed.0 | 1);
+    text.with(Multiply, sum, R1);
+    for constant in [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53] {
+        text.copy(R2, sum);
+        text.with_number(ShiftRight, R2, 33);
+        text.with(Xor, sum, R2);
+        text.with(Xor, sum, difference);
+        text.set_long(R1, constant);
+        text.with(Multiply, sum, R1);
+    }
 }

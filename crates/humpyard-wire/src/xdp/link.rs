@@ -1,5 +1,5 @@
-//! The sockets of queues, and the link by which the program that feeds them belongs to an interface for as long as this process
-//! has it open.
+//! The sockets of queues, and the link by which the program that feeds them belongs to an interface for as long as this
+//! process has it open.
 
 use core::ffi::c_int;
 use std::io;
@@ -16,20 +16,20 @@ const MAP_OF_XDP_SOCKETS: u32 = 17;
 const PROGRAM_OF_XDP: u32 = 6;
 const ATTACH_XDP: u32 = 37;
 /// The program can do with frames of more than one buffer.
-const HAS_FRAGMENTS: u32 = 1 << 5;
+pub(crate) const HAS_FRAGMENTS: u32 = 1 << 5;
 /// The program runs in the driver of one interface, which it may ask about frames.
 const BOUND_TO_DRIVER: u32 = 1 << 6;
 /// Tells the VLAN tag that the driver has taken out of a frame.
 const TAG_OF_FRAME: &str = "bpf_xdp_metadata_rx_vlan_tag";
 /// What every program here is loaded as.
-const KIND: ProgramKind =
+pub(crate) const XDP: ProgramKind =
     ProgramKind { program: PROGRAM_OF_XDP, attach: ATTACH_XDP, flags: 0, interface: 0, is_gpl: false };
 const MODE_GENERIC: u32 = 1 << 1;
 const MODE_NATIVE: u32 = 1 << 2;
 
 /// Where a program runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Attachment {
+pub(crate) enum Attachment {
     /// In the driver, before there is anything but bytes.
     Native,
     /// In the kernel's stack, on what the driver has made.
@@ -63,11 +63,11 @@ impl SocketMap {
 
 /// A program on an interface. When this is dropped, or the process ends however it ends, the interface is as before.
 #[derive(Debug)]
-pub(super) struct Link(#[expect(dead_code, reason = "held open: the kernel does the rest")] OwnedFd);
+pub(crate) struct Link(#[expect(dead_code, reason = "held open: the kernel does the rest")] OwnedFd);
 
 impl Link {
-    /// Puts the program on the interface by which the frames of its queues get to the sockets; `fragments`: also those of more
-    /// than one buffer.
+    /// Puts the program on the interface by which the frames of its queues get to the sockets; `fragments`: also those
+    /// of more than one buffer.
     pub(super) fn attach(
         sockets: &SocketMap,
         interface: &Interface,
@@ -75,7 +75,7 @@ impl Link {
         fragments: bool,
     ) -> io::Result<Self> {
         let flags = if fragments { HAS_FRAGMENTS } else { 0 };
-        let program = bpf::load(ProgramKind { flags, ..KIND }, &program::redirect(sockets.0.descriptor(), None))?;
+        let program = bpf::load(ProgramKind { flags, ..XDP }, &program::redirect(sockets.0.descriptor(), None))?;
         Self::put(&program, interface, attachment)
     }
 
@@ -90,13 +90,14 @@ impl Link {
             interface: interface.index as u32,
             // The kernel's own functions are for such programs only.
             is_gpl: true,
-            ..KIND
+            ..XDP
         };
         let program = bpf::load(kind, &program::redirect(sockets.0.descriptor(), Some(tag_of_frame)))?;
         Self::put(&program, interface, Attachment::Native)
     }
 
-    fn put(program: &OwnedFd, interface: &Interface, attachment: Attachment) -> io::Result<Self> {
+    /// Puts a program on an interface.
+    pub(crate) fn put(program: &OwnedFd, interface: &Interface, attachment: Attachment) -> io::Result<Self> {
         let mut attributes = LinkCreate {
             program: program.as_raw_fd() as u32,
             interface: interface.index as u32,

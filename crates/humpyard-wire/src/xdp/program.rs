@@ -2,48 +2,13 @@
 
 use core::ffi::c_int;
 
+use crate::assembler::Condition::{Above, Unequal};
+use crate::assembler::Operation::Add;
+use crate::assembler::Register::{R0, R1, R2, R3, R6, R7, R10};
+use crate::assembler::Size::{Half, Word};
+use crate::assembler::{Assembler, Label};
 use crate::bpf::Instruction;
 
-/// What a function answers, what it is called with, what stays over a call, and where the stack ends.
-#[derive(Clone, Copy)]
-enum Register {
-    R0 = 0,
-    R1 = 1,
-    R2 = 2,
-    R3 = 3,
-    R6 = 6,
-    R7 = 7,
-    Stack = 10,
-}
-
-use Register::{R0, R1, R2, R3, R6, R7, Stack};
-
-/// Load of 32 bits from memory, and of 16.
-const LOAD_WORD: u8 = 0x61;
-const LOAD_HALF: u8 = 0x69;
-/// Store of a number of 32 bits, and of 32 and 16 bits of a register.
-const STORE_NUMBER: u8 = 0x62;
-const STORE_WORD: u8 = 0x63;
-const STORE_HALF: u8 = 0x6b;
-/// Load of a number of 64 bits, in two instructions.
-const LOAD_LONG: u8 = 0x18;
-/// Move of a number, and of a register.
-const MOVE: u8 = 0xb7;
-const COPY: u8 = 0xbf;
-const ADD: u8 = 0x07;
-/// Turns a register into the byte order of networks.
-const TO_NETWORK: u8 = 0xdc;
-/// Jumps where a register is not a number (of 64 bits, of 32 bits), is a number, and is greater than another.
-const JUMP_UNLESS: u8 = 0x55;
-const JUMP_UNLESS_WORD: u8 = 0x56;
-const JUMP_ABOVE: u8 = 0x2d;
-const CALL: u8 = 0x85;
-const EXIT: u8 = 0x95;
-
-/// Says of a number of 64 bits that it is a descriptor, of which the kernel makes the map itself.
-const MAP_BY_DESCRIPTOR: u8 = 1;
-/// Says of a call that it is of a function of the kernel by its number among the kernel's types.
-const BY_TYPE: u8 = 2;
 const ADJUST_HEAD: i32 = 44;
 const REDIRECT_MAP: i32 = 51;
 /// Where things are in what the program is called with (`struct xdp_md`): where the frame begins and ends,
@@ -60,81 +25,68 @@ const REDIRECT: i32 = 4;
 const TAG_PROTOCOL: i16 = -4;
 const TAG_NUMBER: i16 = -2;
 
-/// The instruction of this operation; what it does not use of these is zero.
-const fn put(opcode: u8, destination: Register, source: Register, offset: i16, immediate: i32) -> Instruction {
-    Instruction::new(opcode, destination as u8, source as u8, offset, immediate)
-}
-
-const fn call(function: i32) -> Instruction {
-    Instruction::new(CALL, 0, 0, 0, function)
-}
-
 /// Returns the program that gives each frame to the socket that the map has for the queue by which it came; where
 /// there is none, to the kernel's stack.
 ///
 /// With `tag_of_frame`, the number of the kernel's `bpf_xdp_metadata_rx_vlan_tag`, a frame gets back the VLAN tag
 /// that the driver took out of it. Frames that the kernel's stack gets stay as they are: it knows the tag.
 pub(super) fn redirect(sockets: c_int, tag_of_frame: Option<u32>) -> Vec<Instruction> {
-    let mut code = vec![
-        put(COPY, R6, R1, 0, 0),
-        put(LOAD_WORD, R2, R6, QUEUE, 0),
-        Instruction::new(LOAD_LONG, R1 as u8, MAP_BY_DESCRIPTOR, 0, sockets),
-        Instruction::new(0, 0, 0, 0, 0),
-        // From Linux 5.3 on the last bits are the answer where the map has nothing.
-        put(MOVE, R3, R0, 0, PASS),
-        call(REDIRECT_MAP),
-    ];
+    let mut text = Assembler::default();
+    text.copy(R6, R1);
+    text.load(Word, R2, R6, QUEUE);
+    text.set_map(R1, sockets);
+    // From Linux 5.3 on the last bits are the answer where the map has nothing.
+    text.set(R3, PASS);
+    text.call(REDIRECT_MAP);
     if let Some(number) = tag_of_frame {
-        code.extend(put_tag_back(number));
+        // The answer so far, which every jump out of this keeps.
+        text.copy(R7, R0);
+        let out = text.label();
+        put_tag_back(&mut text, number, out);
+        text.place(out);
+        text.copy(R0, R7);
     }
-    code.push(Instruction::new(EXIT, 0, 0, 0, 0));
-    code
+    text.exit();
+    text.finish()
 }
 
 /// Puts the tag back into a frame that goes to a socket, between its addresses and its type. A frame that has no room
 /// for it is dropped: without its tag it would be of another network.
-fn put_tag_back(tag_of_frame: u32) -> [Instruction; 33] {
-    [
-        // The answer so far: leave unless a socket gets the frame.
-        put(COPY, R7, R0, 0, 0),
-        put(JUMP_UNLESS, R7, R0, 30, REDIRECT),
-        // Ask the driver for the tag; it has none unless it answers 0.
-        put(STORE_NUMBER, Stack, R0, TAG_PROTOCOL, 0),
-        put(COPY, R1, R6, 0, 0),
-        put(COPY, R2, Stack, 0, 0),
-        put(ADD, R2, R0, 0, TAG_PROTOCOL as i32),
-        put(COPY, R3, Stack, 0, 0),
-        put(ADD, R3, R0, 0, TAG_NUMBER as i32),
-        Instruction::new(CALL, 0, BY_TYPE, 0, tag_of_frame as i32),
-        put(JUMP_UNLESS_WORD, R0, R0, 22, 0),
-        // Begin the frame four bytes earlier.
-        put(COPY, R1, R6, 0, 0),
-        put(MOVE, R2, R0, 0, -4),
-        put(MOVE, R7, R0, 0, DROP),
-        call(ADJUST_HEAD),
-        put(JUMP_UNLESS, R0, R0, 17, 0),
-        put(LOAD_WORD, R2, R6, DATA, 0),
-        put(LOAD_WORD, R3, R6, DATA_END, 0),
-        put(COPY, R1, R2, 0, 0),
-        put(ADD, R1, R0, 0, 16),
-        put(JUMP_ABOVE, R1, R3, 12, 0),
-        // Move the addresses there.
-        put(LOAD_WORD, R1, R2, 4, 0),
-        put(STORE_WORD, R2, R1, 0, 0),
-        put(LOAD_WORD, R1, R2, 8, 0),
-        put(STORE_WORD, R2, R1, 4, 0),
-        put(LOAD_WORD, R1, R2, 12, 0),
-        put(STORE_WORD, R2, R1, 8, 0),
-        // Write the tag behind them.
-        put(LOAD_HALF, R1, Stack, TAG_PROTOCOL, 0),
-        put(STORE_HALF, R2, R1, 12, 0),
-        put(LOAD_HALF, R1, Stack, TAG_NUMBER, 0),
-        put(TO_NETWORK, R1, R0, 0, 16),
-        put(STORE_HALF, R2, R1, 14, 0),
-        put(MOVE, R7, R0, 0, REDIRECT),
-        // Every jump ends here.
-        put(COPY, R0, R7, 0, 0),
-    ]
+fn put_tag_back(text: &mut Assembler, tag_of_frame: u32, out: Label) {
+    // Leave unless a socket gets the frame.
+    text.jump_if(Unequal, R7, REDIRECT, out);
+    // Ask the driver for the tag; it has none unless it answers 0.
+    text.store_number(Word, R10, TAG_PROTOCOL, 0);
+    text.copy(R1, R6);
+    for (register, place) in [(R2, TAG_PROTOCOL), (R3, TAG_NUMBER)] {
+        text.copy(register, R10);
+        text.with_number(Add, register, i32::from(place));
+    }
+    text.call_by_type(tag_of_frame as i32);
+    text.jump_if_word(Unequal, R0, 0, out);
+    // Begin the frame four bytes earlier.
+    text.copy(R1, R6);
+    text.set(R2, -4);
+    text.set(R7, DROP);
+    text.call(ADJUST_HEAD);
+    text.jump_if(Unequal, R0, 0, out);
+    text.load(Word, R2, R6, DATA);
+    text.load(Word, R3, R6, DATA_END);
+    text.copy(R1, R2);
+    text.with_number(Add, R1, 16);
+    text.jump_if_register(Above, R1, R3, out);
+    // Move the addresses there.
+    for place in [0, 4, 8] {
+        text.load(Word, R1, R2, place + 4);
+        text.store(Word, R2, place, R1);
+    }
+    // Write the tag behind them.
+    text.load(Half, R1, R10, TAG_PROTOCOL);
+    text.store(Half, R2, 12, R1);
+    text.load(Half, R1, R10, TAG_NUMBER);
+    text.swap_to_network(R1);
+    text.store(Half, R2, 14, R1);
+    text.set(R7, REDIRECT);
 }
 
 #[cfg(test)]

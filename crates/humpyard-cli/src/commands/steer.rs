@@ -1,0 +1,309 @@
+//! `steer`: what arrives at an interface of this machine, why a processor is hot, and what policies would have done.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use std::fs::OpenOptions;
+use std::io::{BufWriter, Write};
+use std::process::ExitCode;
+
+use clap::Args;
+use humpyard::lab::parse_duration;
+use humpyard::lab::steer::{
+    Applied, ApplyOptions, Diagnosis, ObserveOptions, RecordHead, STEER_POLICIES, SteerRecord, SteerSample, Strain,
+    apply, diagnose, observe,
+};
+use humpyard::policies::spec::PolicySpec;
+use humpyard::random::Seed;
+
+use crate::arguments::CommonOptions;
+use crate::failure::Failure;
+use crate::figures::{counted, packet_rate, percent, time};
+use crate::layout::Sheet;
+use crate::output::{self, Output};
+use crate::progress::Progress;
+use crate::stop;
+
+/// Samples shorter than this cost more than they tell.
+const SAMPLE_MIN: Duration = Duration::from_millis(10);
+
+/// A part, such as 20% or 0.2.
+fn part(text: &str) -> Result<f64, String> {
+    let (number, whole) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
+    let part = number.trim().parse::<f64>().map(|number| number / whole);
+    part.ok()
+        .filter(|part| (0.0..1.0).contains(part))
+        .ok_or_else(|| String::from("give a part below 100%, such as 20%"))
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SteerArguments {
+    /// Watch what arrives at this interface, and change nothing
+    #[arg(long, value_name = "IFACE", conflicts_with = "from")]
+    pub(crate) observe: Option<String>,
+    /// Steer what arrives at cpumap:IFACE by the policy, after watching it for --for, until Ctrl-C
+    #[arg(long, value_name = "TARGET", conflicts_with_all = ["observe", "from"])]
+    pub(crate) apply: Option<String>,
+    /// Take a record of an interface, as --record writes it, instead
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "longest", "every", "buckets"])]
+    pub(crate) from: Option<String>,
+    /// Steer only if the policy is foreseen to make 99 of 100 packets this much faster
+    #[arg(long, value_name = "PART", requires = "apply", value_parser = part)]
+    pub(crate) apply_if: Option<f64>,
+    /// End by itself, and with exit code 1, if it is worse than before for this long: more drops, or a busier processor
+    #[arg(long, value_name = "TIME", requires = "apply", allow_hyphen_values = true)]
+    pub(crate) rollback: Option<String>,
+    /// End after steering for this long
+    #[arg(long, value_name = "TIME", requires = "apply", allow_hyphen_values = true)]
+    pub(crate) until: Option<String>,
+    /// A bucket moves once it has had no packet for this long: longer than any packet waits, so that order holds
+    #[arg(long, value_name = "TIME", requires = "apply", allow_hyphen_values = true, default_value = "1ms")]
+    pub(crate) guard: String,
+    /// How long to watch; Ctrl-C ends it earlier
+    #[arg(long = "for", value_name = "TIME", allow_hyphen_values = true, default_value = "60s")]
+    pub(crate) longest: String,
+    /// How often to look, from 10ms
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, default_value = "100ms")]
+    pub(crate) every: String,
+    /// Buckets into which a hash divides connections: a power of two
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(2..=65_536))]
+    pub(crate) buckets: u32,
+    /// Write a record to this new file: lines of JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<String>,
+    /// The steering policies to compare: NAME or NAME:name=value,...; several may be given
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) policy: Vec<String>,
+    #[command(flatten)]
+    pub(crate) common: CommonOptions,
+}
+
+/// `humpyard steer`.
+pub(crate) fn steer(arguments: &SteerArguments) -> Result<ExitCode, Failure> {
+    let stop = stop::on_signal()?;
+    match (&arguments.apply, &arguments.observe, &arguments.from) {
+        (Some(target), _, _) => applied(arguments, target, &stop),
+        (None, Some(interface), _) => {
+            let policies = policies(&arguments.policy)?;
+            let record = observed(arguments, interface, &stop)?;
+            // Ctrl-C ended the observation; the next one ends the rest.
+            stop.store(false, Ordering::Relaxed);
+            told(arguments, &record, &policies, &stop)
+        }
+        (None, None, Some(file)) => told(arguments, &SteerRecord::read(file)?, &policies(&arguments.policy)?, &stop),
+        (None, None, None) => {
+            Err(Failure::new("name an interface (--observe eth0, --apply cpumap:eth0) or a record (--from FILE)"))
+        }
+    }
+}
+
+/// Says what a record comes to.
+fn told(
+    arguments: &SteerArguments,
+    record: &SteerRecord,
+    policies: &[PolicySpec],
+    stop: &AtomicBool,
+) -> Result<ExitCode, Failure> {
+    let diagnosis = diagnosed(arguments, record, policies, stop)?;
+    Output::of(&arguments.common.output).answer(&diagnosis, || text(&diagnosis))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn diagnosed(
+    arguments: &SteerArguments,
+    record: &SteerRecord,
+    policies: &[PolicySpec],
+    stop: &AtomicBool,
+) -> Result<Diagnosis, Failure> {
+    let progress = Progress::new("replay", arguments.common.quiet);
+    let seed = Seed(arguments.common.seed);
+    Ok(diagnose(record, policies, seed, stop, &mut |policy| progress.relabel(policy))?)
+}
+
+/// Watches an interface, then steers it.
+fn applied(arguments: &SteerArguments, target: &str, stop: &AtomicBool) -> Result<ExitCode, Failure> {
+    let Some(interface) = target.strip_prefix("cpumap:").filter(|name| !name.is_empty()) else {
+        return Err(Failure::new(format!(
+            "--apply: unknown target `{target}`: name an interface, such as cpumap:eth0"
+        )));
+    };
+    let [policy] = &policies(&arguments.policy)?[..] else {
+        return Err(Failure::new("--apply steers by one policy: name it, such as --policy rss++"));
+    };
+    let time = |option: &str, text: &Option<String>| text.as_deref().map(|text| duration(option, text)).transpose();
+    let (rollback, until) = (time("rollback", &arguments.rollback)?, time("until", &arguments.until)?);
+    let guard = duration("guard", &arguments.guard)?;
+    let record = observed(arguments, interface, stop)?;
+    if stop.load(Ordering::Relaxed) {
+        return Err(Failure::new("ended while watching: nothing was steered"));
+    }
+    let diagnosis = diagnosed(arguments, &record, core::slice::from_ref(policy), stop)?;
+    let foreseen = diagnosis.policies.last().map_or(0.0, |foreseen| foreseen.margin);
+    if let Some(wanted) = arguments.apply_if.filter(|&wanted| foreseen < wanted) {
+        return Err(Failure::new(format!(
+            "not steered: by {policy} 99 of 100 packets would take {:.0} % less, and --apply-if asks for {:.0} %",
+            100.0 * foreseen,
+            100.0 * wanted
+        )));
+    }
+    let options = ApplyOptions {
+        observe: ObserveOptions { longest: until, ..observe_options(arguments, interface)? },
+        policy: policy.clone(),
+        cost_ns: diagnosis.cost_ns,
+        guard,
+        rollback,
+        before: Strain::of(&record.samples),
+    };
+    output::say(&format!(
+        "humpyard: {interface} is steered by {policy} ({} buckets); Ctrl-C ends it, and {interface} is as before",
+        arguments.buckets
+    ));
+    let progress = Progress::new(&policy.to_string(), arguments.common.quiet);
+    let mut packets = 0;
+    let applied = apply(&options, stop, &mut |steered| {
+        packets += steered.sample.buckets.iter().map(|bucket| bucket.packets).sum::<u64>();
+        progress.update(packets, None);
+    })?;
+    drop(progress);
+    Output::of(&arguments.common.output).answer(&applied, || applied_text(&applied))?;
+    Ok(ExitCode::from(u8::from(applied.rolled_back.is_some())))
+}
+
+fn applied_text(applied: &Applied) -> String {
+    let Applied { interface, policy, seconds, packets, moves, pending, before, meanwhile, rolled_back, .. } = applied;
+    let mut rows = Sheet::of_figures(&["", "dropped", "busiest processor"]);
+    for (name, strain) in [("before", before), ("steered", meanwhile)] {
+        rows.add_row([name.to_owned(), percent(strain.dropped_fraction), percent(strain.busiest_fraction)]);
+    }
+    let ended = match rolled_back {
+        Some(why) => format!("Ended by itself, for it was worse than before: {why}."),
+        None => "Ended.".to_owned(),
+    };
+    format!(
+        "{interface} was steered by {policy} for {seconds:.1} s: {}, {} to another processor, {pending} of them \
+         not yet done.\n\n{rows}\n\n{ended} {interface} is as it was.\n",
+        counted(*packets, "packet"),
+        counted(*moves, "move"),
+    )
+}
+
+fn duration(option: &str, text: &str) -> Result<Duration, Failure> {
+    parse_duration(text).map_err(|error| Failure::new(format!("--{option}: {error}")))
+}
+
+fn policies(given: &[String]) -> Result<Vec<PolicySpec>, Failure> {
+    let names: Vec<&str> = match given {
+        [] => STEER_POLICIES.to_vec(),
+        _ => given.iter().map(String::as_str).collect(),
+    };
+    names.into_iter().map(|name| name.parse().map_err(Failure::from)).collect()
+}
+
+fn observe_options(arguments: &SteerArguments, interface: &str) -> Result<ObserveOptions, Failure> {
+    let (every, longest) = (duration("every", &arguments.every)?, duration("for", &arguments.longest)?);
+    if every < SAMPLE_MIN || longest < every {
+        return Err(Failure::new("--every: give 10ms at least, and no more than --for"));
+    }
+    if !arguments.buckets.is_power_of_two() {
+        let next = arguments.buckets.next_power_of_two();
+        return Err(Failure::new(format!("--buckets: give a power of two, such as {next}")));
+    }
+    Ok(ObserveOptions {
+        interface: interface.to_owned(),
+        every,
+        longest: Some(longest),
+        bucket_bits: arguments.buckets.trailing_zeros(),
+        seed: Seed(arguments.common.seed),
+    })
+}
+
+fn observed(arguments: &SteerArguments, interface: &str, stop: &AtomicBool) -> Result<SteerRecord, Failure> {
+    let options = observe_options(arguments, interface)?;
+    let longest = options.longest.unwrap_or(Duration::MAX);
+    let mut file = arguments.record.as_deref().map(create).transpose()?;
+    let progress = Progress::new(interface, arguments.common.quiet);
+    let mut packets = 0;
+    let mut show = |_: &RecordHead, sample: &SteerSample| {
+        packets += sample.buckets.iter().map(|bucket| bucket.packets).sum::<u64>();
+        progress.update(packets, Some(sample.time_ns as f64 / longest.as_nanos() as f64));
+    };
+    let record = observe(&options, stop, file.as_mut().map(|(_, file)| file as &mut dyn Write), &mut show)?;
+    if let Some((name, mut file)) = file {
+        file.flush().map_err(|error| Failure::new(format!("{name}: the record cannot be written: {error}")))?;
+    }
+    if record.samples.is_empty() {
+        return Err(Failure::new("ended before the first sample: nothing is known of the interface"));
+    }
+    Ok(record)
+}
+
+/// Creates a record, whose lines are written as they come: what was seen until a crash is kept.
+fn create(name: &str) -> Result<(String, BufWriter<std::fs::File>), Failure> {
+    let file = OpenOptions::new().write(true).create_new(true).open(name).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => {
+            Failure::new(format!("--record: `{name}` exists: name another file, or remove it"))
+        }
+        _ => Failure::new(format!("--record: `{name}` cannot be written: {error}")),
+    })?;
+    Ok((name.to_owned(), BufWriter::new(file)))
+}
+
+fn text(diagnosis: &Diagnosis) -> String {
+    let Diagnosis { interface, seconds, packets, buckets, buckets_used, .. } = diagnosis;
+    let heading = format!(
+        "{interface}: {} in {seconds:.1} s ({}), in {buckets_used} of {buckets} buckets; {}, {}",
+        counted(*packets, "packet"),
+        packet_rate(*packets as f64 / seconds),
+        match diagnosis.queues {
+            0 => "receive queues unknown".to_owned(),
+            queues => counted(queues as u64, "receive queue"),
+        },
+        if diagnosis.rps { "RPS on" } else { "RPS off" }
+    );
+    let mut said = vec![heading, processors(diagnosis), format!("Cause: {}", diagnosis.cause)];
+    if !diagnosis.heavy_flows.is_empty() {
+        said.push(heavy_flows(diagnosis));
+    }
+    said.push(foreseen(diagnosis));
+    said.push(format!("Advice: {}", diagnosis.advice));
+    said.join("\n\n") + "\n"
+}
+
+fn processors(diagnosis: &Diagnosis) -> String {
+    let mut rows = Sheet::of_figures(&["processor", "packets", "softirq", "busy", "dropped"]);
+    for one in &diagnosis.processors {
+        let parts = [one.share, one.softirq_fraction, one.busy_fraction].map(percent);
+        rows.add_row([vec![one.processor.to_string()], parts.to_vec(), vec![one.dropped.to_string()]].concat());
+    }
+    rows.to_string()
+}
+
+fn heavy_flows(diagnosis: &Diagnosis) -> String {
+    let mut rows = Sheet::of_figures(&["heavy flow", "packets"]);
+    for flow in &diagnosis.heavy_flows {
+        let part = (flow.packets as f64 / diagnosis.packets as f64).min(1.0);
+        rows.add_row([flow.flow.clone(), percent(part)]);
+    }
+    rows.to_string()
+}
+
+fn foreseen(diagnosis: &Diagnosis) -> String {
+    let mut rows = Sheet::of_figures(&["policy", "imbalance", "p99", "dropped", "moves", "reordered", "margin"]);
+    for one in &diagnosis.policies {
+        rows.add_row([
+            one.policy.clone(),
+            format!("{:.2}", one.imbalance),
+            time(one.p99_ns as f64),
+            percent(one.dropped_fraction),
+            one.moves.to_string(),
+            percent(one.reordered_fraction),
+            percent(one.margin),
+        ]);
+    }
+    let cost = match diagnosis.cost_measured {
+        true => format!("{} a packet, measured", time(diagnosis.cost_ns)),
+        false => {
+            format!("{} a packet, assumed: the kernel's time was too short to be measured", time(diagnosis.cost_ns))
+        }
+    };
+    format!("What policies would have done, by simulation ({cost}):\n\n{rows}")
+}

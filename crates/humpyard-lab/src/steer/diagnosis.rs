@@ -1,0 +1,397 @@
+//! What a record comes to: how busy each processor was, why, and what policies would have done.
+
+use core::sync::atomic::AtomicBool;
+use std::collections::BTreeMap;
+
+use humpyard_core::cost::MovePenalties;
+use humpyard_core::random::Seed;
+use humpyard_policies::spec::PolicySpec;
+use serde::Serialize;
+
+use super::cause::cause;
+use super::record::{HeavyFlow, SteerRecord};
+use super::replay::{Moves, NOW, Replay};
+use crate::choice::host::Host;
+use crate::choice::order::OrderChoice;
+use crate::config::RunConfig;
+use crate::control::Control;
+use crate::costs::{CostLine, Costs, Origin};
+use crate::result::RunResult;
+use crate::run::run;
+use crate::{LabError, ServiceChoice};
+
+/// What a packet is taken to cost where the kernel's time is too short to be measured, in ns.
+const COST_NS: f64 = 1000.0;
+/// Packets that may wait for a processor, as `net.core.netdev_max_backlog` has it by default.
+const BACKLOG: u32 = 1000;
+/// Flows that a diagnosis names.
+const HEAVY_FLOWS: usize = 8;
+
+/// What came of a record.
+#[derive(Clone, Serialize, Debug)]
+#[non_exhaustive]
+pub struct Diagnosis {
+    /// The interface.
+    pub interface: String,
+    /// The length of the record, in seconds.
+    pub seconds: f64,
+    /// Packets that arrived.
+    pub packets: u64,
+    /// Bytes of frames that arrived.
+    pub bytes: u64,
+    /// Buckets of connections.
+    pub buckets: usize,
+    /// Buckets that had packets.
+    pub buckets_used: usize,
+    /// Receive queues of the interface; 0: unknown.
+    pub queues: usize,
+    /// Whether the kernel hands packets on to other processors (RPS).
+    pub rps: bool,
+    /// Whether frames were counted in the driver.
+    pub native: bool,
+    /// By processor.
+    pub processors: Vec<ProcessorLoad>,
+    /// The heaviest flows.
+    pub heavy_flows: Vec<HeavyFlow>,
+    /// What a packet costs a processor in the replay, in ns.
+    pub cost_ns: f64,
+    /// Whether that was measured; if not, it is assumed.
+    pub cost_measured: bool,
+    /// One packet of the replay stands for this many.
+    pub stands_for: u64,
+    /// Why a processor is hot, in a sentence.
+    pub cause: String,
+    /// What there is (`now`) and what each policy would have done, as the simulator has it.
+    pub policies: Vec<Foreseen>,
+    /// What to do, in a sentence.
+    pub advice: String,
+}
+
+/// How much a processor had to do.
+#[derive(Clone, Copy, PartialEq, Serialize, Debug)]
+#[non_exhaustive]
+pub struct ProcessorLoad {
+    /// Its number.
+    pub processor: u32,
+    /// Packets of the interface that it took, as a part of all.
+    pub share: f64,
+    /// Time in interrupts and what they defer, as a part of its time.
+    pub softirq_fraction: f64,
+    /// Time with any work, as a part of its time.
+    pub busy_fraction: f64,
+    /// Packets that the kernel dropped there, of all interfaces.
+    pub dropped: u64,
+}
+
+/// What a policy would have done.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+#[non_exhaustive]
+pub struct Foreseen {
+    /// The policy; `now`: what there is.
+    pub policy: String,
+    /// The load of the busiest processor over the mean.
+    pub imbalance: f64,
+    /// Half of all packets wait and are served in this time, in ns.
+    pub p50_ns: u64,
+    /// 99 of 100 packets are, in ns.
+    pub p99_ns: u64,
+    /// Packets dropped, as a part of all.
+    pub dropped_fraction: f64,
+    /// How often a bucket goes to another processor than before.
+    pub moves: u64,
+    /// Packets that overtake another of their bucket, as a part of all.
+    pub reordered_fraction: f64,
+    /// How much less 99 of 100 packets take than now: 0.2 is 20 % less, negative is more.
+    pub margin: f64,
+}
+
+/// Replays a record under what there is and under these policies, on this many cores.
+///
+/// # Errors
+/// A policy that cannot steer these cores, and a record without packets.
+pub fn diagnose(
+    record: &SteerRecord,
+    policies: &[PolicySpec],
+    seed: Seed,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Diagnosis, LabError> {
+    let mut diagnosis = Diagnosis::measured(record);
+    if diagnosis.packets == 0 {
+        return Err(LabError::option(format!(
+            "nothing arrived at `{}` in {:.1} s: there is nothing to steer",
+            diagnosis.interface, diagnosis.seconds
+        )));
+    }
+    let replay = Replay::of(record, seed)?;
+    diagnosis.stands_for = replay.stands_for;
+    let config = configuration(&replay, &diagnosis, record.head.processors, seed);
+    for policy in core::iter::once(&replay.now).chain(policies) {
+        progress(&policy.to_string());
+        let foreseen =
+            foreseen(&RunConfig { policy: policy.clone(), ..config.clone() }, diagnosis.policies.first(), stop)?;
+        let Some(foreseen) = foreseen else { break };
+        diagnosis.policies.push(foreseen);
+    }
+    diagnosis.advice = advice(&diagnosis);
+    Ok(diagnosis)
+}
+
+impl Diagnosis {
+    /// What needs no simulator.
+    fn measured(record: &SteerRecord) -> Self {
+        let buckets = || record.samples.iter().flat_map(|sample| &sample.buckets);
+        let mut packets_of: BTreeMap<u32, u64> = BTreeMap::new();
+        buckets().for_each(|found| *packets_of.entry(found.processor).or_default() += found.packets);
+        let packets: u64 = packets_of.values().sum();
+        let processors = loads(record, &packets_of, packets.max(1));
+        let (cost_ns, cost_measured) = cost(record);
+        let used: std::collections::BTreeSet<u32> = buckets().map(|found| found.bucket).collect();
+        let mut diagnosis = Self {
+            interface: record.head.interface.clone(),
+            seconds: record.length().as_secs_f64(),
+            packets,
+            bytes: buckets().map(|found| found.bytes).sum(),
+            buckets: record.head.buckets,
+            buckets_used: used.len(),
+            queues: record.head.queues,
+            rps: record.head.rps,
+            native: record.head.native,
+            processors,
+            heavy_flows: heavy_flows(record),
+            cost_ns,
+            cost_measured,
+            stands_for: 1,
+            cause: String::new(),
+            policies: Vec::new(),
+            advice: String::new(),
+        };
+        diagnosis.cause = cause(&diagnosis, record);
+        diagnosis
+    }
+}
+
+fn loads(record: &SteerRecord, packets_of: &BTreeMap<u32, u64>, packets: u64) -> Vec<ProcessorLoad> {
+    let numbers = record.samples.first().map_or(&[][..], |sample| &sample.processors).iter().map(|one| one.processor);
+    let ns = record.length().as_nanos().max(1) as f64;
+    numbers
+        .map(|number| {
+            let of = || {
+                record.samples.iter().flat_map(|sample| &sample.processors).filter(move |one| one.processor == number)
+            };
+            let (softirq, idle): (u64, u64) = (of().map(|one| one.softirq_ns).sum(), of().map(|one| one.idle_ns).sum());
+            ProcessorLoad {
+                processor: number,
+                share: packets_of.get(&number).copied().unwrap_or(0) as f64 / packets as f64,
+                softirq_fraction: (softirq as f64 / ns).min(1.0),
+                busy_fraction: (1.0 - idle as f64 / ns).clamp(0.0, 1.0),
+                dropped: of().map(|one| one.dropped).sum(),
+            }
+        })
+        .collect()
+}
+
+/// Returns what a packet costs, in ns: the kernel's time for all packets, by their number. `false`: it was too short to
+/// be measured.
+fn cost(record: &SteerRecord) -> (f64, bool) {
+    let processors = || record.samples.iter().flat_map(|sample| &sample.processors);
+    let (ns, packets): (u64, u64) =
+        (processors().map(|one| one.softirq_ns).sum(), processors().map(|one| one.packets).sum());
+    // The kernel counts its time in steps of 10 ms.
+    const LEAST_NS: u64 = 200_000_000;
+    if ns < LEAST_NS || packets == 0 { (COST_NS, false) } else { ((ns as f64 / packets as f64).round(), true) }
+}
+
+fn heavy_flows(record: &SteerRecord) -> Vec<HeavyFlow> {
+    let mut flows: BTreeMap<&str, HeavyFlow> = BTreeMap::new();
+    for found in record.samples.iter().flat_map(|sample| &sample.flows) {
+        let sum = flows.entry(&found.flow).or_insert_with(|| HeavyFlow { packets: 0, bytes: 0, ..found.clone() });
+        sum.packets += found.packets;
+        sum.bytes += found.bytes;
+    }
+    let mut flows: Vec<HeavyFlow> = flows.into_values().collect();
+    flows.sort_by_key(|flow| core::cmp::Reverse(flow.packets));
+    flows.truncate(HEAVY_FLOWS);
+    flows
+}
+
+fn configuration(replay: &Replay, diagnosis: &Diagnosis, processors: usize, seed: Seed) -> RunConfig {
+    let mut config = RunConfig::new(Host::Sim, "", replay.now.clone());
+    config.table = Some(replay.table.clone());
+    config.cores = processors;
+    config.seed = seed;
+    config.buffer = 2 * BACKLOG as usize * processors;
+    // The kernel puts nothing in order again.
+    config.flow_order = OrderChoice::Free;
+    config.limits.queue = BACKLOG.div_ceil(replay.stands_for as u32).max(1);
+    let line = CostLine {
+        fixed_ns: diagnosis.cost_ns * replay.stands_for as f64,
+        per_byte_ns: 0.0,
+        cold_ns: 0.0,
+        expansion: None,
+        source: String::new(),
+        origin: Origin::default(),
+    };
+    config.costs = Costs {
+        name: "record".to_owned(),
+        source: "the record of the interface".to_owned(),
+        switch_upper_ns: None,
+        moves: MovePenalties::default(),
+        lines: config.services.iter().map(|service: &ServiceChoice| (service.name.clone(), line.clone())).collect(),
+        machine: None,
+    };
+    config
+}
+
+/// Runs one policy. `None`: it was stopped.
+fn foreseen(config: &RunConfig, now: Option<&Foreseen>, stop: &AtomicBool) -> Result<Option<Foreseen>, LabError> {
+    let moves = Moves::default();
+    let mut progress = |_, _| {};
+    let mut control = Control::new(stop, &mut progress);
+    control.observer = Some(Box::new(moves.clone()));
+    let result: RunResult = run(config, &mut control)?;
+    if result.interrupted {
+        return Ok(None);
+    }
+    let loads: Vec<f64> = result.summary.cores_detail.iter().map(|core| core.utilization).collect();
+    let (sum, most) = loads.iter().fold((0.0, 0.0_f64), |(sum, most), &load| (sum + load, most.max(load)));
+    let p99_ns = result.summary.delay_ns.p99;
+    let before = now.map_or(p99_ns, |now| now.p99_ns).max(1);
+    let dropped: u64 = result.packets.dropped.values().sum();
+    Ok(Some(Foreseen {
+        policy: if now.is_none() { NOW.to_owned() } else { result.policy.clone() },
+        imbalance: if sum > 0.0 { most * loads.len() as f64 / sum } else { 1.0 },
+        p50_ns: result.summary.delay_ns.p50,
+        p99_ns,
+        dropped_fraction: dropped as f64 / result.packets.arrived.max(1) as f64,
+        moves: moves.count(),
+        reordered_fraction: result.summary.order.fraction,
+        margin: 1.0 - p99_ns as f64 / before as f64,
+    }))
+}
+
+/// The margin of which it is worth to speak.
+const MARGIN: f64 = 0.2;
+
+/// Says what to do: nothing, unless a policy is better by a margin.
+fn advice(diagnosis: &Diagnosis) -> String {
+    let Some((now, others)) = diagnosis.policies.split_first() else { return String::new() };
+    // Loss before order, order before delay, and among equals the one that moves least.
+    let in_10000 = |part: f64| (part * 1e4).round() as u64;
+    let order =
+        |one: &Foreseen| (in_10000(one.dropped_fraction), in_10000(one.reordered_fraction), one.p99_ns, one.moves);
+    let Some(best) = others.iter().min_by_key(|one| order(one)) else { return String::new() };
+    let is_better = best.margin >= MARGIN && best.dropped_fraction <= now.dropped_fraction
+        || best.dropped_fraction + 0.001 < now.dropped_fraction;
+    if !is_better {
+        return format!(
+            "Leave it: the best policy, {}, would change the time of 99 of 100 packets by {:+.0} % only.",
+            best.policy,
+            -100.0 * best.margin
+        );
+    }
+    let loss = match in_10000(now.dropped_fraction) == in_10000(best.dropped_fraction) {
+        true => String::new(),
+        false => format!(
+            ", and {:.2} % instead of {:.2} % would be dropped",
+            100.0 * best.dropped_fraction,
+            100.0 * now.dropped_fraction
+        ),
+    };
+    format!("Steer by {}: 99 of 100 packets would take {:.0} % less{loss}.", best.policy, 100.0 * best.margin)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::record::{BucketSample, ProcessorSample, RecordHead, SteerSample};
+    use super::*;
+    use core::time::Duration;
+
+    /// A record of ten seconds on four processors: each of these buckets sends packets to a processor in each sample,
+    /// and processors spend these parts of their time on packets.
+    pub(in super::super) fn record(buckets: &[(u32, u32, u64)], softirq: [f64; 4]) -> SteerRecord {
+        let (every, samples) = (Duration::from_millis(100), 100);
+        let mut head = RecordHead::new("eth0", 4, 1024, every, 16);
+        head.queues = 4;
+        let every_ns = every.as_nanos() as u64;
+        let packets = |processor| buckets.iter().filter(|bucket| bucket.1 == processor).map(|bucket| bucket.2).sum();
+        let processor = |processor: u32| {
+            let softirq_ns = (softirq[processor as usize] * every_ns as f64) as u64;
+            let idle_ns = every_ns - softirq_ns;
+            ProcessorSample {
+                processor,
+                softirq_ns,
+                system_ns: 0,
+                user_ns: 0,
+                idle_ns,
+                packets: packets(processor),
+                dropped: 0,
+            }
+        };
+        let bucket = |&(bucket, processor, packets): &(u32, u32, u64)| BucketSample {
+            bucket,
+            processor,
+            packets,
+            bytes: 500 * packets,
+        };
+        let sample = |number: u64| SteerSample {
+            time_ns: number * every_ns,
+            buckets: buckets.iter().map(bucket).collect(),
+            processors: (0..4).map(processor).collect(),
+            flows: Vec::new(),
+        };
+        SteerRecord { head, samples: (1..=samples).map(sample).collect() }
+    }
+
+    /// Forty buckets of a hundred packets a sample, of which one processor has 28.
+    fn unlucky() -> SteerRecord {
+        let home = |bucket| if bucket < 28 { 0 } else { 1 + bucket % 3 };
+        let buckets: Vec<_> = (0..40).map(|bucket| (25 * bucket, home(bucket), 100)).collect();
+        record(&buckets, [0.9, 0.13, 0.13, 0.13])
+    }
+
+    fn diagnosed(record: &SteerRecord, policies: &[&str], seed: u64) -> Diagnosis {
+        let policies: Vec<PolicySpec> = policies.iter().map(|policy| policy.parse().unwrap()).collect();
+        diagnose(record, &policies, Seed(seed), &AtomicBool::new(false), &mut |_| {}).unwrap()
+    }
+
+    #[test]
+    fn what_there_is_is_replayed_as_it_was() {
+        let diagnosis = diagnosed(&unlucky(), &[], 1);
+        assert_eq!((diagnosis.packets, diagnosis.buckets_used, diagnosis.stands_for), (400_000, 40, 1));
+        // 1.29 of 4 processors' time for 40,000 packets a second.
+        assert!((diagnosis.cost_ns - 32_250.0).abs() < 1.0 && diagnosis.cost_measured, "{}", diagnosis.cost_ns);
+        let now = &diagnosis.policies[0];
+        assert!((now.imbalance - 2.8).abs() < 0.05, "28 of 40 buckets where 10 would be even: {}", now.imbalance);
+        assert_eq!((now.moves, now.reordered_fraction, now.margin), (0, 0.0, 0.0));
+    }
+
+    #[test]
+    fn a_policy_that_evens_loads_is_advised() {
+        let diagnosis = diagnosed(&unlucky(), &["hrw", "rss++"], 1);
+        let [now, hrw, rss] = &diagnosis.policies[..] else { panic!("three") };
+        assert!(rss.imbalance < 1.1 && rss.imbalance < hrw.imbalance && rss.p99_ns < now.p99_ns / 2, "{rss:?}");
+        assert!(rss.moves > 0 && hrw.moves == 0);
+        assert!(diagnosis.advice.starts_with("Steer by "), "{}", diagnosis.advice);
+    }
+
+    #[test]
+    fn where_loads_are_even_there_is_nothing_to_do() {
+        let buckets: Vec<_> = (0..400).map(|bucket| (bucket, bucket % 4, 10)).collect();
+        let diagnosis = diagnosed(&record(&buckets, [0.2; 4]), &["hrw", "rss++"], 1);
+        assert!(diagnosis.advice.starts_with("Leave it"), "{}", diagnosis.advice);
+    }
+
+    #[test]
+    fn the_same_record_and_seed_give_the_same() {
+        let text = |seed| serde_json::to_string(&diagnosed(&unlucky(), &["rss++", "ps-hrw"], seed)).unwrap();
+        assert_eq!(text(1), text(1));
+        assert_ne!(text(1), text(2));
+    }
+
+    #[test]
+    fn a_record_of_nothing_is_refused() {
+        let said = diagnose(&record(&[], [0.0; 4]), &[], Seed(1), &AtomicBool::new(false), &mut |_| {}).unwrap_err();
+        assert!(said.to_string().starts_with("nothing arrived at `eth0` in 10.0 s"), "{said}");
+    }
+}

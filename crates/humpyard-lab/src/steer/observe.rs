@@ -1,0 +1,183 @@
+//! Looks at an interface, sample by sample.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use humpyard_core::random::Seed;
+use humpyard_wire::{BucketCounters, FLOW_SAMPLE, FlowCount, Hashing, PacketCount, ProcessorCount, processors};
+
+use super::record::{BucketSample, HeavyFlow, ProcessorSample, RecordHead, SteerRecord, SteerSample};
+use crate::LabError;
+
+/// Flows that a sample names.
+const HEAVY_FLOWS: usize = 16;
+/// How often the flows are read: each takes three system calls.
+const FLOWS_EVERY: Duration = Duration::from_secs(1);
+/// How often it is looked whether to stop.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// How an interface is looked at.
+#[derive(Clone, Debug)]
+pub struct ObserveOptions {
+    /// The interface.
+    pub interface: String,
+    /// The time between two samples.
+    pub every: Duration,
+    /// How long to look. `None`: until told to stop.
+    pub longest: Option<Duration>,
+    /// There are 2 to the power of this many buckets, 16 at most.
+    pub bucket_bits: u32,
+    /// The key of the hash.
+    pub seed: Seed,
+}
+
+/// Looks at an interface and changes nothing. `on_sample` is called with each sample; `record` gets the lines of the
+/// record.
+///
+/// # Errors
+/// If the interface cannot be observed, or the record not written.
+pub fn observe(
+    options: &ObserveOptions,
+    stop: &AtomicBool,
+    mut record: Option<&mut dyn Write>,
+    on_sample: &mut dyn FnMut(&RecordHead, &SteerSample),
+) -> Result<SteerRecord, LabError> {
+    let hashing = Hashing { bits: options.bucket_bits, seed: options.seed };
+    let counters = BucketCounters::observe(&options.interface, hashing)?;
+    let mut head =
+        RecordHead::new(&options.interface, counters.processors(), hashing.buckets(), options.every, FLOW_SAMPLE);
+    (head.native, (head.queues, head.rps)) = (counters.is_native(), queues(&options.interface));
+    let mut keep = |line: Result<String, serde_json::Error>| {
+        let line = line.expect("a record is numbers and texts");
+        let written = record.as_mut().map_or(Ok(()), |record| writeln!(record, "{line}"));
+        written.map_err(|error| LabError::option(format!("the record cannot be written: {error}")))
+    };
+    keep(serde_json::to_string(&head))?;
+    let begin = Instant::now();
+    let mut last = Look::at(&counters)?;
+    let (mut samples, mut flows_due) = (Vec::new(), FLOWS_EVERY);
+    while wait(begin, options, samples.len(), stop) {
+        let look = Look::at(&counters)?;
+        let elapsed = begin.elapsed();
+        let is_last = options.longest.is_some_and(|longest| elapsed >= longest);
+        let flows = if is_last || elapsed >= flows_due { counters.heavy_flows(HEAVY_FLOWS)? } else { Vec::new() };
+        if elapsed >= flows_due {
+            flows_due = elapsed + FLOWS_EVERY;
+        }
+        let (flows, time_ns) = (flows.iter().map(heavy).collect(), elapsed.as_nanos() as u64);
+        let sample = SteerSample { time_ns, flows, ..look.since(&last, head.processors) };
+        keep(serde_json::to_string(&sample))?;
+        on_sample(&head, &sample);
+        samples.push(sample);
+        last = look;
+    }
+    Ok(SteerRecord { head, samples })
+}
+
+/// Waits for the end of the next sample. `false`: it is over, with at least one sample unless it was stopped before.
+pub(super) fn wait(begin: Instant, options: &ObserveOptions, samples: usize, stop: &AtomicBool) -> bool {
+    let elapsed = begin.elapsed();
+    if options.longest.is_some_and(|longest| elapsed >= longest) && samples > 0 {
+        return false;
+    }
+    let end = begin + options.every * (samples as u32 + 1);
+    let end = options.longest.map_or(end, |longest| end.min(begin + longest));
+    while Instant::now() < end {
+        if stop.load(Ordering::Relaxed) {
+            return false;
+        }
+        sleep(PATIENCE.min(end.saturating_duration_since(Instant::now())));
+    }
+    !stop.load(Ordering::Relaxed)
+}
+
+/// All counters at one time.
+#[derive(Clone)]
+pub(super) struct Look {
+    buckets: Vec<PacketCount>,
+    processors: Vec<ProcessorCount>,
+}
+
+impl Look {
+    pub(super) fn at(counters: &BucketCounters) -> Result<Self, LabError> {
+        let processors = processors()
+            .map_err(|error| LabError::option(format!("the kernel does not tell what processors do: {error}")))?;
+        Ok(Self { buckets: counters.counts()?, processors })
+    }
+
+    fn processor(&self, number: u32) -> Option<&ProcessorCount> {
+        self.processors.iter().find(|count| count.processor == number)
+    }
+
+    /// Returns what happened since another look, of counters by bucket and by this many processors.
+    pub(super) fn since(&self, last: &Self, processors: usize) -> SteerSample {
+        let bucket = |(at, (now, before)): (usize, (&PacketCount, &PacketCount))| {
+            let packets = now.packets - before.packets;
+            let (bucket, processor) = ((at / processors) as u32, (at % processors) as u32);
+            (packets > 0).then_some(BucketSample { bucket, processor, packets, bytes: now.bytes - before.bytes })
+        };
+        let processor = |now: &ProcessorCount, before: &ProcessorCount| {
+            let ns = |now: Duration, before: Duration| now.saturating_sub(before).as_nanos() as u64;
+            ProcessorSample {
+                processor: now.processor,
+                softirq_ns: ns(now.softirq, before.softirq),
+                system_ns: ns(now.system, before.system),
+                user_ns: ns(now.user, before.user),
+                idle_ns: ns(now.idle, before.idle),
+                packets: now.packets.saturating_sub(before.packets),
+                dropped: now.dropped.saturating_sub(before.dropped),
+            }
+        };
+        SteerSample {
+            buckets: self.buckets.iter().zip(&last.buckets).enumerate().filter_map(bucket).collect(),
+            processors: self
+                .processors
+                .iter()
+                .filter_map(|now| Some(processor(now, last.processor(now.processor)?)))
+                .collect(),
+            ..SteerSample::default()
+        }
+    }
+}
+
+fn heavy(found: &FlowCount) -> HeavyFlow {
+    let (source, destination) = found.ports;
+    let protocol = match found.protocol {
+        6 => "tcp".to_owned(),
+        17 => "udp".to_owned(),
+        47 => "gre".to_owned(),
+        50 => "esp".to_owned(),
+        number => format!("protocol {number}"),
+    };
+    let flow = match (source, destination) {
+        (0, 0) => format!("{} > {} {protocol}", found.source, found.destination),
+        _ => format!(
+            "{} > {} {protocol}",
+            core::net::SocketAddr::from((found.source, source)),
+            core::net::SocketAddr::from((found.destination, destination))
+        ),
+    };
+    HeavyFlow {
+        flow,
+        protocol: found.protocol,
+        port: destination,
+        packets: found.count.packets * FLOW_SAMPLE,
+        bytes: found.count.bytes * FLOW_SAMPLE,
+    }
+}
+
+/// Returns how many receive queues an interface has, and whether the kernel hands packets on from any of them.
+pub(super) fn queues(interface: &str) -> (usize, bool) {
+    let Ok(entries) = fs::read_dir(Path::new("/sys/class/net").join(interface).join("queues")) else {
+        return (0, false);
+    };
+    let receive = entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with("rx-"));
+    let masks = receive.map(|entry| fs::read_to_string(entry.path().join("rps_cpus")).unwrap_or_default());
+    masks.fold((0, false), |(queues, rps), mask| {
+        (queues + 1, rps || mask.contains(|digit: char| digit != '0' && digit.is_ascii_hexdigit()))
+    })
+}

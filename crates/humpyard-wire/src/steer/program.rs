@@ -1,0 +1,301 @@
+//! The program that the kernel runs for each frame of an interface that is steered: it hashes the connection into a
+//! bucket, counts, and, where cores are given, hands the frame to the core of its bucket.
+
+use core::ffi::c_int;
+
+use humpyard_core::random::Seed;
+
+use super::KEY_BYTES;
+use crate::assembler::Condition::{Above, AnyBit, Equal, Less, Unequal};
+use crate::assembler::Operation::{Add, And, ShiftLeft, ShiftRight, Subtract, Xor};
+use crate::assembler::Register::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
+use crate::assembler::Size::{Byte, Half, Long, Word};
+use crate::assembler::{Assembler, Label, Register};
+use crate::bpf::Instruction;
+use crate::packet_socket::mix;
+
+/// Functions of the kernel (`enum bpf_func_id`).
+const LOOKUP: i32 = 1;
+const UPDATE: i32 = 2;
+const NOW: i32 = 5;
+const RANDOM: i32 = 7;
+const REDIRECT_MAP: i32 = 51;
+/// A frame goes on to the kernel's own stack.
+const PASS: i32 = 2;
+
+/// Where the frame begins and ends (`struct xdp_md`).
+const DATA: i16 = 0;
+const DATA_END: i16 = 4;
+
+/// Where the header of IP is, sum and difference of what is hashed, and where the frame ends.
+const CURSOR: Register = R6;
+const SUM: Register = R7;
+const DIFFERENCE: Register = R8;
+const END: Register = R9;
+const STACK: Register = R10;
+
+/// On the stack: the length of the frame, the bucket, what a flow begins with, and the 5-tuple: both addresses, both
+/// ports, protocol, version of IP.
+const LENGTH: i16 = -8;
+const BUCKET: i16 = -16;
+const FIRST: i16 = -32;
+const TUPLE: i16 = FIRST - KEY_BYTES as i16;
+const DESTINATION: i16 = TUPLE + 16;
+const PORTS: i16 = TUPLE + 32;
+const PROTOCOL: i16 = TUPLE + 36;
+const VERSION: i16 = TUPLE + 37;
+
+/// Types of Ethernet frames, as they are loaded.
+const IPV4: i32 = 0x0800_u16.to_be() as i32;
+const IPV6: i32 = 0x86dd_u16.to_be() as i32;
+const TAGS: [i32; 2] = [0x8100_u16.to_be() as i32, 0x88a8_u16.to_be() as i32];
+/// Tags of VLANs that are passed over.
+const TAGS_MAX: usize = 2;
+/// More fragments follow, or this is not the first.
+const FRAGMENT: i32 = 0x3fff_u16.to_be() as i32;
+/// Headers of IPv6 that are passed over: hop-by-hop options, routing, destination options; and how many.
+const EXTENSIONS: [i32; 3] = [0, 43, 60];
+const EXTENSIONS_MAX: usize = 4;
+/// Protocols with ports: TCP, UDP, DCCP, SCTP, UDP-Lite.
+const WITH_PORTS: [i32; 5] = [6, 17, 33, 132, 136];
+
+/// One frame in 16 is counted for its flow: enough to find the heavy ones.
+pub(super) const SAMPLE_BITS: u32 = 4;
+
+/// The descriptors of the maps that a program counts in.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counted {
+    /// By bucket, for each processor: packets and bytes.
+    pub(super) buckets: c_int,
+    /// By 5-tuple: packets and bytes of the frames that were looked at.
+    pub(super) flows: c_int,
+}
+
+/// The descriptors of the maps by which a program steers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Steered {
+    /// By bucket: the core that it is to go to.
+    pub(super) wanted: c_int,
+    /// By bucket: the core that it goes to, and when it last had a frame.
+    pub(super) state: c_int,
+    /// The kernel's `BPF_MAP_TYPE_CPUMAP`.
+    pub(super) cores: c_int,
+    /// How long a bucket has to have had no frame before it moves, in ns.
+    pub(super) guard: i32,
+}
+
+/// Returns the program: it counts in `counted` by 2^`bits` buckets, and steers by `steered`.
+pub(super) fn program(bits: u32, seed: Seed, counted: Counted, steered: Option<Steered>) -> Vec<Instruction> {
+    let mut text = Assembler::default();
+    let hashed = text.label();
+    begin(&mut text);
+    ethernet(&mut text, hashed);
+    ip(&mut text, hashed);
+    text.place(hashed);
+    mix(&mut text, SUM, DIFFERENCE, seed);
+    text.with_number(ShiftRight, SUM, 64 - bits as i32);
+    text.store(Word, STACK, BUCKET, SUM);
+    count(&mut text, counted);
+    if let Some(steered) = steered {
+        steer(&mut text, steered);
+    }
+    text.set(R0, PASS);
+    text.exit();
+    text.finish()
+}
+
+/// Finds the frame, its length, and clears what is to be found in it.
+fn begin(text: &mut Assembler) {
+    text.load(Word, CURSOR, R1, DATA);
+    text.load(Word, END, R1, DATA_END);
+    text.copy(R2, END);
+    text.with(Subtract, R2, CURSOR);
+    text.store(Long, STACK, LENGTH, R2);
+    (0..KEY_BYTES as i16 / 8).for_each(|index| text.store_number(Long, STACK, TUPLE + 8 * index, 0));
+    text.set(SUM, 0);
+    text.set(DIFFERENCE, 0);
+}
+
+/// Jumps if the frame ends within `bytes` bytes from the cursor.
+fn need(text: &mut Assembler, bytes: i32, otherwise: Label) {
+    text.copy(R3, CURSOR);
+    text.with_number(Add, R3, bytes);
+    text.jump_if_register(Above, R3, END, otherwise);
+}
+
+/// Passes over the header of Ethernet, and over tags: `R2` is the type of what follows.
+fn ethernet(text: &mut Assembler, otherwise: Label) {
+    need(text, 14, otherwise);
+    text.load(Half, R2, CURSOR, 12);
+    text.with_number(Add, CURSOR, 14);
+    for _ in 0..TAGS_MAX {
+        let [tag, none] = core::array::from_fn(|_| text.label());
+        text.jump_if(Equal, R2, TAGS[0], tag);
+        text.jump_if(Unequal, R2, TAGS[1], none);
+        text.place(tag);
+        need(text, 4, otherwise);
+        text.load(Half, R2, CURSOR, 2);
+        text.with_number(Add, CURSOR, 4);
+        text.place(none);
+    }
+}
+
+/// Takes addresses and ports of the packet of type `R2`, so that source and destination count alike; `done` where there
+/// is no more.
+fn ip(text: &mut Assembler, done: Label) {
+    let [ipv4, ports] = core::array::from_fn(|_| text.label());
+    text.jump_if(Equal, R2, IPV4, ipv4);
+    text.jump_if(Unequal, R2, IPV6, done);
+    ipv6(text, done);
+    text.jump(ports);
+    text.place(ipv4);
+    self::ipv4(text, done);
+    text.place(ports);
+    self::ports(text, done);
+}
+
+/// `R2` is the protocol, and the cursor behind the header; `done` for fragments, too, which have no ports but the
+/// first.
+fn ipv4(text: &mut Assembler, done: Label) {
+    need(text, 20, done);
+    text.load(Word, SUM, CURSOR, 12);
+    text.load(Word, R2, CURSOR, 16);
+    text.store(Word, STACK, TUPLE, SUM);
+    text.store(Word, STACK, DESTINATION, R2);
+    text.store_number(Byte, STACK, VERSION, 4);
+    text.copy(DIFFERENCE, SUM);
+    text.with(Add, SUM, R2);
+    text.with(Xor, DIFFERENCE, R2);
+    text.load(Byte, R2, CURSOR, 9);
+    text.store(Byte, STACK, PROTOCOL, R2);
+    text.load(Half, R3, CURSOR, 6);
+    text.jump_if(AnyBit, R3, FRAGMENT, done);
+    text.load(Byte, R3, CURSOR, 0);
+    text.with_number(And, R3, 0xf);
+    text.with_number(ShiftLeft, R3, 2);
+    text.with(Add, CURSOR, R3);
+}
+
+/// As [`ipv4`]. Extension headers are passed over, a fragment has none that is known.
+fn ipv6(text: &mut Assembler, done: Label) {
+    need(text, 40, done);
+    for (place, at) in [(TUPLE, 8), (TUPLE + 8, 16), (DESTINATION, 24), (DESTINATION + 8, 32)] {
+        text.load(Long, R2, CURSOR, at);
+        text.store(Long, STACK, place, R2);
+    }
+    text.store_number(Byte, STACK, VERSION, 6);
+    text.load(Long, SUM, STACK, TUPLE);
+    text.load(Long, DIFFERENCE, STACK, TUPLE + 8);
+    text.load(Long, R2, STACK, DESTINATION);
+    text.with(Add, SUM, R2);
+    text.load(Long, R2, STACK, DESTINATION + 8);
+    text.with(Add, DIFFERENCE, R2);
+    text.load(Byte, R2, CURSOR, 6);
+    text.with_number(Add, CURSOR, 40);
+    for _ in 0..EXTENSIONS_MAX {
+        let [extension, next] = core::array::from_fn(|_| text.label());
+        EXTENSIONS.into_iter().for_each(|number| text.jump_if(Equal, R2, number, extension));
+        text.jump(next);
+        text.place(extension);
+        need(text, 2, done);
+        text.load(Byte, R2, CURSOR, 0);
+        text.load(Byte, R3, CURSOR, 1);
+        text.with_number(Add, R3, 1);
+        text.with_number(ShiftLeft, R3, 3);
+        text.with(Add, CURSOR, R3);
+        text.place(next);
+    }
+    text.store(Byte, STACK, PROTOCOL, R2);
+}
+
+/// Takes the ports behind the header of IP, where the protocol `R2` has them.
+fn ports(text: &mut Assembler, done: Label) {
+    let has_ports = text.label();
+    WITH_PORTS.into_iter().for_each(|protocol| text.jump_if(Equal, R2, protocol, has_ports));
+    text.jump(done);
+    text.place(has_ports);
+    need(text, 4, done);
+    text.load(Half, R2, CURSOR, 0);
+    text.load(Half, R3, CURSOR, 2);
+    text.store(Half, STACK, PORTS, R2);
+    text.store(Half, STACK, PORTS + 2, R3);
+    text.copy(R4, R2);
+    text.with(Add, R2, R3);
+    text.with(Xor, R4, R3);
+    text.with_number(ShiftLeft, R2, 40);
+    text.with_number(ShiftLeft, R4, 40);
+    text.with(Add, SUM, R2);
+    text.with(Xor, DIFFERENCE, R4);
+}
+
+/// Finds the value of the key on the stack, `R0`; jumps if there is none.
+fn find(text: &mut Assembler, map: c_int, key: i16, otherwise: Label) {
+    text.set_map(R1, map);
+    text.copy(R2, STACK);
+    text.with_number(Add, R2, i32::from(key));
+    text.call(LOOKUP);
+    text.jump_if(Equal, R0, 0, otherwise);
+}
+
+/// Counts the frame for its bucket, and one in some for its flow.
+fn count(text: &mut Assembler, counted: Counted) {
+    let [sampled, new_flow, done] = core::array::from_fn(|_| text.label());
+    find(text, counted.buckets, BUCKET, sampled);
+    // The value is this processor's own.
+    text.load(Long, R1, R0, 0);
+    text.with_number(Add, R1, 1);
+    text.store(Long, R0, 0, R1);
+    text.load(Long, R1, R0, 8);
+    text.load(Long, R2, STACK, LENGTH);
+    text.with(Add, R1, R2);
+    text.store(Long, R0, 8, R1);
+
+    text.place(sampled);
+    text.call(RANDOM);
+    text.jump_if(AnyBit, R0, (1 << SAMPLE_BITS) - 1, done);
+    find(text, counted.flows, TUPLE, new_flow);
+    text.set(R1, 1);
+    text.add_at_once(R0, 0, R1);
+    text.load(Long, R1, STACK, LENGTH);
+    text.add_at_once(R0, 8, R1);
+    text.jump(done);
+
+    text.place(new_flow);
+    text.store_number(Long, STACK, FIRST, 1);
+    text.load(Long, R1, STACK, LENGTH);
+    text.store(Long, STACK, FIRST + 8, R1);
+    text.set_map(R1, counted.flows);
+    text.copy(R2, STACK);
+    text.with_number(Add, R2, i32::from(TUPLE));
+    text.copy(R3, STACK);
+    text.with_number(Add, R3, i32::from(FIRST));
+    text.set(R4, 0);
+    text.call(UPDATE);
+    text.place(done);
+}
+
+/// Hands the frame to the core of its bucket, and ends; goes on where the bucket has none. The bucket moves to the core
+/// that it is to go to when it has had no frame for the guard time.
+fn steer(text: &mut Assembler, steered: Steered) {
+    let [out, stays] = core::array::from_fn(|_| text.label());
+    find(text, steered.wanted, BUCKET, out);
+    text.load(Word, R7, R0, 0);
+    find(text, steered.state, BUCKET, out);
+    text.copy(R6, R0);
+    text.call(NOW);
+    text.load(Long, R1, R6, 8);
+    text.store(Long, R6, 8, R0);
+    text.load(Word, R2, R6, 0);
+    text.jump_if_register(Equal, R2, R7, stays);
+    // Another processor may have seen a frame of the bucket meanwhile: the difference can be negative.
+    text.with(Subtract, R0, R1);
+    text.jump_if(Less, R0, steered.guard, stays);
+    text.copy(R2, R7);
+    text.store(Word, R6, 0, R2);
+    text.place(stays);
+    text.set_map(R1, steered.cores);
+    text.set(R3, PASS);
+    text.call(REDIRECT_MAP);
+    text.exit();
+    text.place(out);
+}
