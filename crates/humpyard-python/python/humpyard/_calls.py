@@ -413,7 +413,8 @@ def reproduce(
     Returns
     -------
     Document
-        The experiments and outcomes. Its `holds` says whether all outcomes are the expected ones.
+        The experiment and its outcomes; of several experiments their list, as `experiments`. Its `holds` says whether
+        all outcomes are the expected ones.
 
     Raises
     ------
@@ -515,7 +516,9 @@ def _command(
     workers = None if executor is None else _cells.recommend(words, executor)
     document, remarks, holds = _humpyard.command([*words, "--json"], progress, workers)
     _warn(remarks)
-    return Document({**json.loads(document), "holds": holds})
+    found = json.loads(document)
+    # Several experiments are a list.
+    return Document({**(found if isinstance(found, dict) else {"experiments": found}), "holds": holds})
 
 
 def _several(value: object) -> list[str]:
