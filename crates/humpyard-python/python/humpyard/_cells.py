@@ -25,8 +25,12 @@ Places = dict[str, str]
 T = TypeVar("T")
 R = TypeVar("R")
 
+_AT_FIRST = 64
+"""Tasks that an executor has at first, when nobody knows how long a cell takes."""
 _AT_ONCE = 4096
 """Tasks that an executor has at a time: more than workers, and few enough for its memory."""
+_GROWTH = 8
+"""Tasks by which that grows with each task that is done."""
 _TASK_SECONDS = 0.25
 """Time that a task is to take: long beside what an executor takes for a task, short beside a sweep."""
 _TASK_CELLS = 1024
@@ -127,6 +131,7 @@ class _Map(Generic[T, R]):
         self.executor, self.work, self.files = executor, work, files
         self.futures: dict[Future[tuple[R, float]], T] = {}
         self.done: SimpleQueue[Future[tuple[R, float]]] = SimpleQueue()
+        self.at_once = _AT_FIRST
 
     def do(self, tasks: Iterable[T]) -> Iterator[tuple[T, R, float]]:
         """Do tasks. Yield each with its result and its seconds, as they come; later tasks are taken later."""
@@ -143,6 +148,7 @@ class _Map(Generic[T, R]):
                     yield None
                     continue
                 task = self.futures.pop(future)
+                self.at_once = min(_AT_ONCE, self.at_once + _GROWTH)
                 try:
                     result, seconds = future.result()
                 except FileMissing:
@@ -156,7 +162,7 @@ class _Map(Generic[T, R]):
 
     def _fill(self, tasks: Iterator[T]) -> bool:
         """Give the executor as many tasks as it may have; whether it has any."""
-        while len(self.futures) < _AT_ONCE and (task := next(tasks, None)) is not None:
+        while len(self.futures) < self.at_once and (task := next(tasks, None)) is not None:
             self._submit(task, None)
         return bool(self.futures)
 
