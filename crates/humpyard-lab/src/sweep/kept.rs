@@ -90,7 +90,7 @@ impl Kept {
     /// # Errors
     /// A file that cannot be written.
     pub(super) fn end(&mut self) -> Result<(), LabError> {
-        self.lasting.end().map_err(|error| failure(&self.path, &error))
+        self.lasting.end().map(drop).map_err(|error| failure(&self.path, &error))
     }
 
     /// Returns the next repetition of a cell that is to be repeated. `None`: its figure is known well enough, or it was
