@@ -31,7 +31,7 @@ _AT_ONCE = 4096
 """Tasks that an executor has at a time: more than workers, and few enough for its memory."""
 _GROWTH = 8
 """Tasks by which that grows with each task that is done."""
-_TASK_SECONDS = 0.25
+_TASK_SECONDS = 1.0
 """Time that a task is to take: long beside what an executor takes for a task, short beside a sweep."""
 _TASK_CELLS = 1024
 """Cells of a task at most."""
