@@ -30,8 +30,8 @@ use crate::result::RunResult;
 use crate::run::{clock, factories, services};
 use humpyard_topology::TopologyChoice;
 
-/// Returns an option by which a run goes by what was measured on this machine, so that others run it otherwise. `None`: there is
-/// none.
+/// Returns an option by which a run goes by what was measured on this machine, so that others run it otherwise.
+/// `None`: there is none.
 pub fn of_this_machine(config: &RunConfig) -> Option<&'static str> {
     let is_saved = || config.costs.lines.values().any(|line| line.origin == Origin::Saved);
     if config.costs.is_auto() || is_saved() {

@@ -72,7 +72,8 @@ pub fn reproduce(
 }
 
 /// Returns the parts that other processes may run before [`reproduce`] is called with the same options: each one's
-/// experiment, and its number among those of all seeds. What is kept already is not among them, nor what measures times.
+/// experiment, and its number among those of all seeds. What is kept already is not among them, nor what measures
+/// times.
 ///
 /// # Errors
 /// A directory that cannot be written, and files in it that are not ours.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ::humpyard::lab::LabError;
-use ::humpyard::lab::recommend::{Elsewhere, TrialOutcome};
+use ::humpyard::lab::recommend::{Elsewhere, TrialOutcome, TrialPlace};
 use humpyard_cli::{Answer, Caller, call};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -93,6 +93,10 @@ pub(crate) fn command(
     Ok((document, said.iter().map(|line| named(line.trim_start_matches("humpyard: "))).collect(), is_success))
 }
 
+/// Where the last trials of this worker took place, with the words of the search: reading the input takes as long as a
+/// trial.
+static LAST: Mutex<Option<(Vec<String>, TrialPlace)>> = Mutex::new(None);
+
 /// Makes trials of `recommend`, by the words of the command: the figures and scopes of each.
 #[pyfunction]
 pub(crate) fn recommend_trials(
@@ -100,8 +104,18 @@ pub(crate) fn recommend_trials(
     words: Vec<String>,
     trials: Vec<String>,
 ) -> PyResult<Vec<(Vec<f64>, Vec<String>)>> {
-    let made = py.detach(|| humpyard_cli::recommend_trials(words, &trials));
-    let outcomes = made.map_err(|refused| PyValueError::new_err(named(&refused)))?;
+    let last = || LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    let made = py.detach(|| {
+        let known = last().take().filter(|(of, _)| *of == words);
+        let mut place = match known {
+            Some((_, place)) => place,
+            None => humpyard_cli::recommend_place(words.clone())?,
+        };
+        let outcomes = place.run(&trials).map_err(|error| error.to_string())?;
+        *last() = Some((words, place));
+        Ok(outcomes)
+    });
+    let outcomes = made.map_err(|refused: String| PyValueError::new_err(named(&refused)))?;
     Ok(outcomes.into_iter().map(|outcome| (outcome.numbers, outcome.scopes)).collect())
 }
 

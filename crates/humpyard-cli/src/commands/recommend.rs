@@ -7,8 +7,7 @@ use std::thread;
 
 use humpyard::lab::calibrate::INPUT;
 use humpyard::lab::recommend::{
-    Advice, RecommendOptions, Recommendation, TrialOutcome, baseline, recommend as search, run_trials, verify,
-    why_not_verified,
+    Advice, RecommendOptions, Recommendation, TrialPlace, baseline, recommend as search, verify, why_not_verified,
 };
 use humpyard::lab::report::ReportFile;
 use humpyard::lab::{AUTO, AssumedHost, Control, Host, check, of_this_machine, spelled};
@@ -73,14 +72,14 @@ pub(crate) fn recommend(arguments: &RecommendArguments) -> Result<ExitCode, Fail
     Ok(ExitCode::from(u8::from(!is_sound)))
 }
 
-/// Makes trials of a search, for a program that has them made by several processes.
+/// Reads the input of a search, for a program that has its trials made by several processes.
 ///
 /// # Errors
-/// Options that are wrong, those that measure this machine, and what keeps a trial from being made.
-pub(crate) fn trials(arguments: &RecommendArguments, trials: &[String]) -> Result<Vec<TrialOutcome>, Failure> {
+/// Options that are wrong, those that measure this machine, and an input that cannot be read.
+pub(crate) fn place(arguments: &RecommendArguments) -> Result<TrialPlace, Failure> {
     let options = options(arguments)?;
     may_travel(&options)?;
-    Ok(run_trials(&options, trials)?)
+    Ok(TrialPlace::read(&options)?)
 }
 
 /// Checks that nothing is measured: other machines have other costs.

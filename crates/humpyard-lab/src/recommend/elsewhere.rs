@@ -13,10 +13,10 @@ use super::trials::{Part, Trial, Trials};
 use super::{RecommendOptions, fixed};
 use crate::LabError;
 
-/// Other processes that make trials: each calls [`run_trials`] with the options of the search.
+/// Other processes that make trials: each has a [`TrialPlace`] with the options of the search.
 pub trait Elsewhere: Debug + Send + Sync {
-    /// Makes these trials, in any order, and calls `done` with the number and the outcome of each. Ends early once `stop`
-    /// is set.
+    /// Makes these trials, in any order, and calls `done` with the number and the outcome of each. Ends early once
+    /// `stop` is set.
     ///
     /// # Errors
     /// What keeps a trial from being made, being stopped, and what `done` returns.
@@ -68,17 +68,32 @@ pub(super) fn asked(trial: &Trial<'_>, peaks: &[usize]) -> Result<String, LabErr
     serde_json::to_string(&asked).map_err(|error| LabError::option(error.to_string()))
 }
 
-/// Makes trials of a search with these options, whose input is read anew.
-///
-/// # Errors
-/// Text that is no trial, and what keeps it from being made.
-pub fn run_trials(options: &RecommendOptions, trials: &[String]) -> Result<Vec<TrialOutcome>, LabError> {
-    let RecommendOptions { config, goal, packets, .. } = options;
-    let config = &fixed(config, goal)?;
-    let stop = AtomicBool::new(false);
-    let mut place = Trials::read(config, goal, *packets, NonZeroUsize::MIN, &stop)?;
-    let mut outcomes = Vec::with_capacity(trials.len());
-    for text in trials {
+/// The input of a search and what is known of it, where trials of several tasks take place.
+#[derive(Debug)]
+pub struct TrialPlace(Trials<'static>);
+
+impl TrialPlace {
+    /// Reads the input of a search with these options. A few kB of memory, its configuration, are never given back.
+    ///
+    /// # Errors
+    /// What keeps a search from being begun.
+    pub fn read(options: &RecommendOptions) -> Result<Self, LabError> {
+        static NEVER: AtomicBool = AtomicBool::new(false);
+        let RecommendOptions { config, goal, packets, .. } = options;
+        let config = Box::leak(Box::new(fixed(config, goal)?));
+        Ok(Self(Trials::read(config, goal, *packets, NonZeroUsize::MIN, &NEVER)?))
+    }
+
+    /// Makes trials.
+    ///
+    /// # Errors
+    /// Text that is no trial, and what keeps it from being made.
+    pub fn run(&mut self, trials: &[String]) -> Result<Vec<TrialOutcome>, LabError> {
+        trials.iter().map(|trial| self.run_one(trial)).collect()
+    }
+
+    fn run_one(&mut self, text: &str) -> Result<TrialOutcome, LabError> {
+        let Self(place) = self;
         let refused = |error| LabError::option(format!("`{text}` is no trial: {error}"));
         let AskedTrial { policy, part, times, cores, seed, peaks } = serde_json::from_str(text).map_err(refused)?;
         let policy: PolicySpec = policy.parse()?;
@@ -90,9 +105,8 @@ pub fn run_trials(options: &RecommendOptions, trials: &[String]) -> Result<Vec<T
         place.division.take_peaks(peaks);
         let before = place.packets();
         let figures = place.run_one(&Trial { policy: &policy, part, times: f64::from_bits(times), cores, seed })?;
-        outcomes.push(outcome(place.packets() - before, &figures));
+        Ok(outcome(place.packets() - before, &figures))
     }
-    Ok(outcomes)
 }
 
 fn outcome(packets: usize, figures: &MeasuredFigures) -> TrialOutcome {

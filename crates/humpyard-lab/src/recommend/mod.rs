@@ -52,7 +52,7 @@ use words::{reason, with_vacuous};
 pub use baseline::{Baseline, BaselineFigure, baseline};
 pub use candidates::Skipped;
 pub use curve::{CurvePoint, LoadCurve};
-pub use elsewhere::{Elsewhere, TrialOutcome, run_trials};
+pub use elsewhere::{Elsewhere, TrialOutcome, TrialPlace};
 pub use evidence::{Confidence, CoresNeeded, Variation};
 pub use exhaustive::{Held, hold};
 pub use figures::{Measure, MeasuredFigures};
@@ -86,8 +86,8 @@ pub struct RecommendOptions {
     pub size: bool,
     /// What live runs of plain hashing say of the simulator on this traffic. `None`: nothing was run live.
     pub baseline: Option<Baseline>,
-    /// Other processes that make the simulations, but for those of [`Sizing`]; they change nothing but the time it takes. `None`:
-    /// the threads do.
+    /// Other processes that make the simulations, but for those of [`Sizing`]; they change nothing but the time it
+    /// takes. `None`: the threads do.
     pub elsewhere: Option<Arc<dyn Elsewhere>>,
 }
 

@@ -55,8 +55,8 @@ pub struct Swept {
 }
 
 impl Swept {
-    /// Describes a sweep that was ended from outside, with this many simulations done of those that are planned; `before`
-    /// of them by earlier calls.
+    /// Describes a sweep that was ended from outside, with this many simulations done of those that are planned;
+    /// `before` of them by earlier calls.
     pub fn interrupted(plan: &Plan, directory: &Path, before: usize, (runs, planned): (usize, usize)) -> Self {
         let swept = swept(plan, &directory.join(DATASET), &directory.join(MANIFEST), runs);
         Self { planned: planned.max(runs), simulated: runs.saturating_sub(before), interrupted: true, ..swept }

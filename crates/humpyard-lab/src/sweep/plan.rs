@@ -207,8 +207,8 @@ impl Plan {
         Ok(Identity { sha256: sha256_of(text.as_bytes()), files })
     }
 
-    /// Returns an option by which a cell goes by what was measured on this machine, so that others simulate it otherwise. `None`:
-    /// there is none.
+    /// Returns an option by which a cell goes by what was measured on this machine, so that others simulate it
+    /// otherwise. `None`: there is none.
     pub fn of_this_machine(&self) -> Option<&str> {
         let given = self.options.iter().map(|(name, values)| (name.as_str(), values));
         let varied = self.axes.iter().flat_map(|axes| axes.steps.iter().map(move |step| (&axes.names, step)));

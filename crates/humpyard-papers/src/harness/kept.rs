@@ -86,7 +86,8 @@ impl Kept {
         Ok(Ok((table.into_rows(), seconds)))
     }
 
-    /// Returns the parts that are not kept, without those that measure times; of several parts with the same rows the first.
+    /// Returns the parts that are not kept, without those that measure times; of several parts with the same rows the
+    /// first.
     pub(super) fn missing_parts(&self, options: &ReproduceOptions) -> Vec<(&'static str, usize)> {
         let mut seen = BTreeSet::new();
         let mut missing = Vec::new();
