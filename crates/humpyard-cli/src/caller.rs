@@ -8,6 +8,8 @@ use std::process::ExitCode;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use humpyard::lab::recommend::Elsewhere;
+
 use crate::run_typed;
 
 /// A program that calls commands.
@@ -16,6 +18,10 @@ pub trait Caller {
     fn stop(&self) -> Arc<AtomicBool>;
     /// Hears how far the command is: the count of `what`, and the part of all from 0 to 1, where that is known.
     fn progress(&self, done: u64, part: Option<f64>, what: &str);
+    /// The processes that make the simulations of `recommend`. `None`: the threads of this one.
+    fn elsewhere(&self) -> Option<Arc<dyn Elsewhere>> {
+        None
+    }
 }
 
 /// What a command answered.

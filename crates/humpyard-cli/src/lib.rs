@@ -30,6 +30,7 @@ use arguments::{Arguments, Command};
 use configuration_file::{ConfigurationFile, typed_file};
 use failure::Failure;
 use humpyard::lab::figures;
+use humpyard::lab::recommend::TrialPlace;
 
 pub use caller::{Answer, Caller, call};
 
@@ -43,6 +44,20 @@ pub fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// Reads the input of a search for a policy, by the words of the command behind `humpyard`, for a [`Caller`] that has
+/// its trials made by several processes.
+///
+/// # Errors
+/// In one line, why nothing was done: another command, options that are wrong, and an input that cannot be read.
+pub fn recommend_place(words: impl IntoIterator<Item = String>) -> Result<TrialPlace, String> {
+    let words: Vec<OsString> = ["humpyard".to_owned()].into_iter().chain(words).map(OsString::from).collect();
+    let read = read_again(&words).map_err(|failure| failure.to_string())?;
+    let Some(Arguments { command: Command::Recommend(arguments) }) = read else {
+        return Err("trials are those of `recommend`".to_owned());
+    };
+    commands::recommend::place(&arguments).map_err(|failure| failure.to_string())
 }
 
 /// Runs what was typed, with the options of the configuration file that it names.

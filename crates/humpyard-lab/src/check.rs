@@ -14,11 +14,12 @@ use humpyard_traffic::sink::create;
 use serde::Serialize;
 
 use crate::LabError;
+use crate::choice::assumed::AssumedHost;
 use crate::choice::host::{Clock, Host};
 use crate::choice::rate::Rate;
 use crate::config::RunConfig;
 use crate::control::Control;
-use crate::costs::ServiceCost;
+use crate::costs::{Origin, ServiceCost};
 use crate::figures::time;
 use crate::parts::demand::pacer;
 use crate::parts::link::link;
@@ -28,6 +29,16 @@ use crate::parts::several;
 use crate::result::RunResult;
 use crate::run::{clock, factories, services};
 use humpyard_topology::TopologyChoice;
+
+/// Returns an option by which a run goes by what was measured on this machine, so that others run it otherwise.
+/// `None`: there is none.
+pub fn of_this_machine(config: &RunConfig) -> Option<&'static str> {
+    let is_saved = || config.costs.lines.values().any(|line| line.origin == Origin::Saved);
+    if config.costs.is_auto() || is_saved() {
+        return Some("costs");
+    }
+    config.assumed.as_ref().is_some_and(AssumedHost::is_here).then_some("host")
+}
 
 /// What a check has found about a run that can start.
 #[derive(Clone, PartialEq, Debug, Serialize)]

@@ -44,7 +44,8 @@ pub mod why;
 pub use humpyard_plot::{self as plot, figures};
 
 pub use check::{
-    Checked, CheckedRule, came_to_nothing, check, check_here, full_before_late, late_by_a_switch, without_effect,
+    Checked, CheckedRule, came_to_nothing, check, check_here, full_before_late, late_by_a_switch, of_this_machine,
+    without_effect,
 };
 pub use choice::assumed::{AssumedHost, HERE, IDEAL};
 pub use choice::host::{Clock, Host};

@@ -69,6 +69,12 @@ pub fn run(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResult, L
 /// # Errors
 /// Whatever keeps the run from starting.
 pub fn simulate(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResult, LabError> {
+    let result = simulate_anywhere(config, control)?;
+    Ok(RunResult { environment: Environment::of(&result.input, &[]), ..result })
+}
+
+/// As [`simulate`], but for the environment of the result: to find it takes as long as reading the input.
+pub(crate) fn simulate_anywhere(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResult, LabError> {
     several::refuse(config)?;
     let services = services(config)?;
     if config.cores > 0
@@ -84,11 +90,10 @@ pub fn simulate(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
         }
         return simulate_work(config, services, control);
     }
-    let result = simulated(config, control, |control| {
+    simulated(config, control, |control| {
         let pacer = pacer(config, config.cores.max(1), control)?.ok_or_else(setup::no_line_rate)?;
         Ok(Feed { pacer, source: setup::source(config)?, work: setup::work(config)? })
-    })?;
-    Ok(RunResult { environment: Environment::of(&result.input, &[]), ..result })
+    })
 }
 
 /// Runs a configuration in virtual time, with packets from wherever they come: all of its result but the environment. Marks are
@@ -173,8 +178,7 @@ fn simulate_work(
     };
     let services = services.into_iter().map(|service| service.unwrap_or_else(|| Factory::new("none", || Pass)));
     let result = run_with(&live, services.collect(), &dispatching(&live), control)?;
-    let environment = Environment { threads: Vec::new(), ..result.environment };
-    Ok(RunResult { host: "sim", options: config.options(), ports: PortCounts::default(), environment, ..result })
+    Ok(RunResult { host: "sim", options: config.options(), ports: PortCounts::default(), ..result })
 }
 
 /// Runs a configuration on real threads, or by a virtual clock on the calling one.

@@ -99,21 +99,42 @@ pub struct PolicyStatistics {
     pub figures: BTreeMap<&'static str, Statistic>,
 }
 
+/// The headline figures of one run, for statistics over runs that other processes made.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RunFigures {
+    /// The policies of the run, as text.
+    pub policy: String,
+    /// Those of [`FIGURES`], in their order; not a number where the run does not tell.
+    pub figures: Vec<f64>,
+}
+
+impl RunFigures {
+    /// Finds the figures of a run.
+    pub fn of(run: &RunResult) -> Self {
+        Self { policy: run.policies_text(), figures: FIGURES.iter().map(|figure| figure.of(run)).collect() }
+    }
+}
+
 impl PolicyStatistics {
     /// The statistics of these runs of one policy; none of none.
     pub(crate) fn of(runs: &[&RunResult]) -> Option<Self> {
         let whole: Vec<&RunResult> = runs.iter().copied().filter(|run| !run.interrupted).collect();
         let counted = if whole.is_empty() { runs } else { &whole };
-        let figure = |figure: &Figure| {
-            let values: Vec<f64> = counted.iter().map(|run| figure.of(run)).collect();
+        Self::of_figures(&counted.iter().map(|run| RunFigures::of(run)).collect::<Vec<_>>())
+    }
+
+    /// Returns the statistics of runs of one policy, none of which was ended early. `None`: there is none.
+    pub fn of_figures(runs: &[RunFigures]) -> Option<Self> {
+        let figure = |(at, figure): (usize, &Figure)| {
+            let values: Vec<f64> = runs.iter().map(|run| run.figures[at]).collect();
             Statistic::of(values)
                 .filter(|statistic| !statistic.values.iter().any(|value| value.is_nan()))
                 .map(|statistic| (figure.key, statistic))
         };
         Some(Self {
-            policy: counted.first()?.policies_text(),
-            repetitions: counted.len() as u32,
-            figures: FIGURES.iter().filter_map(figure).collect(),
+            policy: runs.first()?.policy.clone(),
+            repetitions: runs.len() as u32,
+            figures: FIGURES.iter().enumerate().filter_map(figure).collect(),
         })
     }
 }

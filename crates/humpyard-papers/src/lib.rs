@@ -70,3 +70,32 @@ pub fn reproduce(
 ) -> Result<Reproduction, LabError> {
     harness::reproduce(&all(), options, stop, progress)
 }
+
+/// Returns the parts that other processes may run before [`reproduce`] is called with the same options: each one's
+/// experiment, and its number among those of all seeds. What is kept already is not among them, nor what measures
+/// times.
+///
+/// # Errors
+/// A directory that cannot be written, and files in it that are not ours.
+pub fn missing_parts(options: &ReproduceOptions) -> Result<Vec<(&'static str, usize)>, LabError> {
+    harness::missing_parts(options)
+}
+
+/// Runs a part of the first experiment, and returns what [`keep_part`] takes.
+///
+/// # Errors
+/// What keeps it from being run.
+///
+/// # Panics
+/// If there is no experiment, or no such part of it.
+pub fn run_part(options: &ReproduceOptions, part: usize) -> Result<String, LabError> {
+    harness::run_part(options, part)
+}
+
+/// Keeps what [`run_part`] made in another process: [`reproduce`] does not run that part again.
+///
+/// # Errors
+/// An experiment that is not asked for, text that is none of a part, and a directory that cannot be written.
+pub fn keep_part(options: &ReproduceOptions, id: &str, part: usize, text: &str) -> Result<(), LabError> {
+    harness::keep_part(options, id, part, text)
+}

@@ -4,6 +4,7 @@
 
 #[allow(unsafe_code, reason = "a table of another library is given as a pointer")]
 mod capsule;
+mod cells;
 mod command;
 mod frames;
 mod packets;
@@ -28,6 +29,13 @@ fn declare(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(simulate::options, module)?)?;
     module.add_class::<sweep::Sweep>()?;
     module.add_function(wrap_pyfunction!(sweep::simulate_cells, module)?)?;
+    module.add_function(wrap_pyfunction!(command::recommend_trials, module)?)?;
+    module.add_function(wrap_pyfunction!(cells::compare_check, module)?)?;
+    module.add_function(wrap_pyfunction!(cells::compare_run, module)?)?;
+    module.add_function(wrap_pyfunction!(cells::compare_document, module)?)?;
+    module.add_function(wrap_pyfunction!(cells::reproduce_parts, module)?)?;
+    module.add_function(wrap_pyfunction!(cells::reproduce_part, module)?)?;
+    module.add_function(wrap_pyfunction!(cells::reproduce_keep, module)?)?;
     policy::declare(module)?;
     scheduler::declare(module)
 }

@@ -23,7 +23,7 @@ use crate::supervise::{Watch, supervised};
 const INPUT: &str = "input";
 
 /// Options by name, with the texts that a command line would have.
-type Given = Vec<(String, Vec<String>)>;
+pub(crate) type Given = Vec<(String, Vec<String>)>;
 
 /// What a run came to: its document as JSON, the record of its packets, and warnings.
 type Answer = (String, Option<Record>, Vec<String>);
@@ -80,12 +80,7 @@ pub(crate) fn compare(
     is_live: bool,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Answer> {
-    let policies = policies.iter().map(parsed).collect::<PyResult<Vec<_>>>()?;
-    let Some(first) = policies.first() else {
-        return Err(PyValueError::new_err("policies: there are none: name two or more to be compared"));
-    };
-    let command = RunCommand::Compare;
-    let mut config = configured(command, first, cores, seed, options, table)?;
+    let (mut config, policies) = compared(&policies, cores, seed, options, table)?;
     config.host = if is_live { Host::Live } else { Host::Sim };
     let (comparison, config) = supervised(py, progress, |watch| {
         measured(&mut config, watch)?;
@@ -102,6 +97,21 @@ pub(crate) fn compare(
     comparison.runs.iter().try_for_each(check)?;
     let remarks = comparison.runs.first().map_or_else(Vec::new, |run| remarks(&config, run));
     Ok((document(&comparison)?, None, remarks))
+}
+
+/// The configuration of a comparison, with the first of its policies, and all of them.
+pub(crate) fn compared(
+    policies: &[Bound<'_, PyAny>],
+    cores: usize,
+    seed: u64,
+    options: Given,
+    table: Option<&Bound<'_, PyAny>>,
+) -> PyResult<(RunConfig, Vec<PolicySpec>)> {
+    let policies = policies.iter().map(parsed).collect::<PyResult<Vec<_>>>()?;
+    let Some(first) = policies.first() else {
+        return Err(PyValueError::new_err("policies: there are none: name two or more to be compared"));
+    };
+    Ok((configured(RunCommand::Compare, first, cores, seed, options, table)?, policies))
 }
 
 /// The policies that a text names, or that are written in Python.
@@ -189,7 +199,7 @@ fn measured(config: &mut RunConfig, watch: &Watch) -> Result<(), LabError> {
 }
 
 /// What is asserted of every run: every packet is accounted for.
-fn check(result: &RunResult) -> PyResult<()> {
+pub(crate) fn check(result: &RunResult) -> PyResult<()> {
     let is_accounted = result.packets.balance() && result.ports.agree(&result.packets) && result.unaccounted.is_none();
     if is_accounted {
         return Ok(());
@@ -198,7 +208,7 @@ fn check(result: &RunResult) -> PyResult<()> {
 }
 
 /// What there is to warn of.
-fn remarks(config: &RunConfig, result: &RunResult) -> Vec<String> {
+pub(crate) fn remarks(config: &RunConfig, result: &RunResult) -> Vec<String> {
     let mut remarks = lab::without_effect(config);
     remarks.extend(lab::late_by_a_switch(config).unwrap_or_default());
     remarks.extend(lab::full_before_late(config).unwrap_or_default());

@@ -3,12 +3,13 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ::humpyard::lab::sweep::{Begun, CellRun, OpenSweep, Plan};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+use crate::cells::here;
 use crate::simulate::{document, error};
 use crate::supervise::supervised;
 
@@ -40,6 +41,9 @@ impl Sweep {
     #[new]
     fn new(py: Python<'_>, file: &str, text: &str, out: &str) -> PyResult<Self> {
         let plan = Plan::parse(file, text).map_err(error)?;
+        if let Some(option) = plan.of_this_machine() {
+            return Err(PyValueError::new_err(here(option)));
+        }
         let begun =
             supervised(py, None, |watch| OpenSweep::begin(plan, Path::new(out), watch.stop()))?.map_err(error)?;
         Ok(match begun {
@@ -91,18 +95,35 @@ impl Sweep {
     }
 }
 
+/// The plan of the last task of this worker: reading a large one takes longer than simulating a cell.
+static LAST: Mutex<Option<(PlanText, Arc<Plan>)>> = Mutex::new(None);
+
+/// What a plan is read from: the name of its file, its text, and the places of files that it names.
+type PlanText = (String, String, BTreeMap<String, String>);
+
+/// Reads a plan, unless it is that of the last task.
+fn plan(of: PlanText) -> PyResult<Arc<Plan>> {
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, plan)) = last.as_ref().filter(|(known, _)| *known == of) {
+        return Ok(Arc::clone(plan));
+    }
+    let plan = Arc::new(Plan::parse(&of.0, &of.1).map_err(error)?.with_files(&of.2));
+    *last = Some((of, Arc::clone(&plan)));
+    Ok(plan)
+}
+
 /// Simulates cells of a plan, whose files are at these places here: each one's cell, repetition and figures.
 #[pyfunction]
 pub(crate) fn simulate_cells(
     py: Python<'_>,
-    file: &str,
-    text: &str,
+    file: String,
+    text: String,
     cells: Vec<(usize, u32)>,
     places: BTreeMap<String, String>,
 ) -> PyResult<Vec<(usize, u32, Vec<f64>)>> {
-    let plan = Plan::parse(file, text).map_err(error)?.with_files(&places);
     let stop = AtomicBool::new(false);
     py.detach(|| {
+        let plan = plan((file, text, places))?;
         let simulate = |(cell, repetition)| {
             let run = CellRun::of(&plan, cell, repetition, &stop).map_err(error)?;
             debug_assert!(!stop.load(Ordering::Relaxed));

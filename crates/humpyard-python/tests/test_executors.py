@@ -61,9 +61,101 @@ class Processes(unittest.TestCase):
             cut.write_bytes(b"no capture")
             with self.assertRaisesRegex(ValueError, "cut.pcap"):
                 hy.sweep({"options": {"input": str(cut), "policy": "drr"}}, out=out, executor=executor)
+            with self.assertRaisesRegex(ValueError, "costs is what was measured on this machine"):
+                hy.sweep(plan(4, costs="calibrated"), out=out, executor=executor)
             with self.assertRaisesRegex(ValueError, "threads is for sweeps without an executor"):
                 hy.sweep(plan(2), out=out, executor=executor, threads=2)
         self.assertFalse(out.exists())
+
+
+def untimed(comparison: hy.Comparison) -> list[Any]:
+    """Return a comparison without what was measured of this machine."""
+    runs = [{**run, "measured": None, "environment": None} for run in comparison.document["runs"]]
+    return [runs, comparison.document["statistics"], comparison.document["repetitions"]]
+
+
+class Commands(unittest.TestCase):
+    """Other functions that make many simulations."""
+
+    def setUp(self) -> None:
+        self.stack = ExitStack()
+        self.addCleanup(self.stack.close)
+        self.directory = Path(self.stack.enter_context(tempfile.TemporaryDirectory()))
+        self.executor = self.stack.enter_context(ProcessPoolExecutor(2, mp_context=get_context("spawn")))
+
+    def test_other_processes_make_the_same_comparison(self) -> None:
+        capture(self.directory / "own.pcap")
+        for source in ("gen:mit:packets=2000", str(self.directory / "own.pcap")):
+            options: dict[str, Any] = {"policies": ["drr", "hrw"], "repeat": 7, "cores": 3, "load": 0.9}
+            seen: list[Any] = []
+            here = hy.compare(source, **options)
+            there = hy.compare(
+                source, **options, executor=self.executor, progress=lambda *said, seen=seen: seen.append(said)
+            )
+            self.assertEqual(json.dumps(untimed(there)), json.dumps(untimed(here)))
+            self.assertEqual(list(there.document), list(here.document))
+            self.assertEqual(seen[-1], (14, 1.0, "runs"))
+
+    def test_what_is_timed_has_no_executor(self) -> None:
+        options: dict[str, Any] = {"policies": ["drr"], "executor": self.executor}
+        for wrong, said in (
+            ({"live": True}, "live runs measure this machine"),
+            ({"costs": "auto"}, "costs is what was measured on this machine"),
+            ({"host": "here"}, "host is what was measured on this machine"),
+            ({"buffer": -1}, "buffer takes"),
+        ):
+            with self.assertRaisesRegex(ValueError, said):
+                hy.compare("gen:mit:packets=10", **options, **wrong)
+        with self.assertRaisesRegex(ValueError, "a table does not travel"):
+            hy.compare({"time": [0], "flow": [1], "length": [64]}, **options)
+        with self.assertRaisesRegex(ValueError, "no policy `banana`"):
+            hy.compare("gen:mit:packets=10", policies=["drr", "banana"], executor=self.executor)
+
+    def test_other_processes_find_the_same_recommendation(self) -> None:
+        capture(self.directory / "own.pcap")
+        for source in ("gen:mit:packets=12000", str(self.directory / "own.pcap")):
+            options: dict[str, Any] = {
+                "goal": "p99<2ms,loss<1%",
+                "costs": "table:everest",
+                "host": "ideal",
+                "load": 0.8,
+            }
+            seen: list[Any] = []
+            here = hy.recommend(source, candidate=["drr", "hrw", "gr3"], **options)
+            there = hy.recommend(
+                source,
+                candidate=["drr", "hrw", "gr3"],
+                **options,
+                executor=self.executor,
+                progress=lambda *said, seen=seen: seen.append(said),
+            )
+            self.assertEqual(json.dumps(there.document), json.dumps(here.document))
+            self.assertTrue(seen)
+        with self.assertRaisesRegex(ValueError, "costs is what was measured on this machine"):
+            hy.recommend("gen:mit:packets=2000", goal="p99<2ms", host="ideal", executor=self.executor)
+        with self.assertRaisesRegex(ValueError, "no policy `banana`"):
+            hy.recommend("gen:mit:packets=2000", candidate="banana", executor=self.executor, **options)
+
+    def test_other_processes_run_the_same_parts_of_experiments(self) -> None:
+        seen: list[Any] = []
+        here = hy.reproduce("gr3-fig2", "gr3-delay", out=self.directory / "here")
+        there = hy.reproduce(
+            "gr3-fig2",
+            "gr3-delay",
+            out=self.directory / "there",
+            executor=self.executor,
+            progress=lambda *said: seen.append(said),
+        )
+        self.assertEqual(here.holds, there.holds)
+        self.assertTrue(seen and any(what == "parts" for _, _, what in seen), seen)
+        files = {path.relative_to(self.directory / "here") for path in (self.directory / "here").rglob("*.*")}
+        self.assertEqual(
+            files, {path.relative_to(self.directory / "there") for path in (self.directory / "there").rglob("*.*")}
+        )
+        for file in files:
+            if file.suffix in {".csv", ".parquet", ".svg"}:
+                same = (self.directory / "here" / file).read_bytes() == (self.directory / "there" / file).read_bytes()
+                self.assertTrue(same, file)
 
 
 def capture(path: Path) -> None:

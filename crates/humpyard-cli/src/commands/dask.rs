@@ -6,8 +6,11 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
-use humpyard::lab::sweep::{Progress, Swept};
+use humpyard::lab::sweep::{Plan, Progress, Swept};
 use serde::Deserialize;
 
 use crate::failure::Failure;
@@ -22,12 +25,15 @@ enum Line {
     Swept(Swept),
 }
 
+/// How often the flag that ends a sweep is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
 /// Makes a sweep with the workers of a scheduler.
 ///
 /// # Errors
 /// A Python without the packages, and what the Python program reports.
 pub(crate) fn sweep(
-    file: &str,
+    (file, plan): (&str, &Plan),
     directory: &Path,
     scheduler: &str,
     stop: &AtomicBool,
@@ -39,30 +45,53 @@ pub(crate) fn sweep(
     command.args(["-m", "humpyard._dask", file]).arg(directory).arg(scheduler);
     let started = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = started.map_err(|error| Failure::new(format!("{}: {error}", python.display())))?;
-    let swept = follow(&mut child, stop, progress);
+    let mut far = Vec::new();
+    let swept = follow(&mut child, stop, |done, all| {
+        far.push((done, all));
+        progress(done, all);
+    });
     let mut said = String::new();
     child.stderr.take().map(|mut errors| errors.read_to_string(&mut said)).transpose()?;
     child.wait()?;
-    let last = said.lines().rev().find(|line| !line.trim().is_empty());
-    swept?.ok_or_else(|| Failure::new(last.unwrap_or("--dask: the Python program ended without a word").to_owned()))
-}
-
-/// Reads what the Python program says, until it ends or `stop` is set.
-fn follow(child: &mut Child, stop: &AtomicBool, progress: Progress<'_>) -> Result<Option<Swept>, Failure> {
-    let lines = BufReader::new(child.stdout.take().expect("it is a pipe")).lines();
-    let mut found = None;
-    for line in lines {
-        if stop.load(Ordering::Relaxed) {
-            // The sweep keeps the simulations that are done.
-            child.kill()?;
-            return Err(Failure::new("interrupted: the same command continues"));
+    match swept? {
+        Some(swept) => Ok(swept),
+        None if stop.load(Ordering::Relaxed) => {
+            let before = far.first().map_or(0, |&(done, _)| done);
+            Ok(Swept::interrupted(plan, directory, before, far.last().copied().unwrap_or_default()))
         }
-        match serde_json::from_str(&line?)? {
-            Line::Far { done, all } => progress(done, all),
-            Line::Swept(swept) => found = Some(swept),
+        None => {
+            let last = said.lines().rev().find(|line| !line.trim().is_empty());
+            Err(Failure::new(last.unwrap_or("--dask: the Python program ended without a word")))
         }
     }
-    Ok(found)
+}
+
+/// Reads what the Python program says, until it ends or `stop` is set. `None`: the sweep is not done.
+fn follow(
+    child: &mut Child,
+    stop: &AtomicBool,
+    mut progress: impl FnMut(usize, usize),
+) -> Result<Option<Swept>, Failure> {
+    let lines = BufReader::new(child.stdout.take().expect("it is a pipe")).lines();
+    let (sender, said) = mpsc::channel();
+    // The thread ends with the program, whose end closes the pipe.
+    thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
+    let mut found = None;
+    loop {
+        match said.recv_timeout(LOOK_EVERY) {
+            Ok(line) => match serde_json::from_str(&line)? {
+                Line::Far { done, all } => progress(done, all),
+                Line::Swept(swept) => found = Some(swept),
+            },
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Ok(found),
+        }
+        if stop.load(Ordering::Relaxed) && found.is_none() {
+            // The sweep keeps the simulations that are done.
+            child.kill()?;
+            return Ok(None);
+        }
+    }
 }
 
 /// Checks that Python has the packages, and that its humpyard is this one.

@@ -7,10 +7,10 @@ use std::thread;
 
 use humpyard::lab::calibrate::INPUT;
 use humpyard::lab::recommend::{
-    Advice, RecommendOptions, Recommendation, baseline, recommend as search, verify, why_not_verified,
+    Advice, RecommendOptions, Recommendation, TrialPlace, baseline, recommend as search, verify, why_not_verified,
 };
 use humpyard::lab::report::ReportFile;
-use humpyard::lab::{AUTO, AssumedHost, Control, Host, check, spelled};
+use humpyard::lab::{AUTO, AssumedHost, Control, Host, check, of_this_machine, spelled};
 use humpyard::policies::spec::PolicySpec;
 
 use crate::arguments::RecommendArguments;
@@ -28,6 +28,10 @@ use crate::stop;
 pub(crate) fn recommend(arguments: &RecommendArguments) -> Result<ExitCode, Failure> {
     let common = &arguments.common;
     let mut options = options(arguments)?;
+    options.elsewhere = caller::caller().and_then(|caller| caller.elsewhere());
+    if options.elsewhere.is_some() {
+        may_travel(&options)?;
+    }
     let why_not = why_not_verified(&options.config).map(|why| spelled(&why, "--"));
     if arguments.verify
         && let Some(why) = &why_not
@@ -66,6 +70,32 @@ pub(crate) fn recommend(arguments: &RecommendArguments) -> Result<ExitCode, Fail
     let kept = recommendation.verified.as_ref().is_none_or(|verified| verified.holds);
     let is_sound = recommendation.advice != Advice::NoPolicyHolds && kept && recommendation.damage.is_none();
     Ok(ExitCode::from(u8::from(!is_sound)))
+}
+
+/// Reads the input of a search, for a program that has its trials made by several processes.
+///
+/// # Errors
+/// Options that are wrong, those that measure this machine, and an input that cannot be read.
+pub(crate) fn place(arguments: &RecommendArguments) -> Result<TrialPlace, Failure> {
+    let options = options(arguments)?;
+    may_travel(&options)?;
+    Ok(TrialPlace::read(&options)?)
+}
+
+/// Checks that nothing is measured: other machines have other costs.
+fn may_travel(options: &RecommendOptions) -> Result<(), Failure> {
+    let config = &options.config;
+    if let Some(option) = of_this_machine(config) {
+        return Err(Failure::new(format!(
+            "--{option} is what was measured on this machine, and an executor has others: name a file or a table"
+        )));
+    }
+    if config.reads_once() {
+        return Err(Failure::new(
+            "--input is read by every worker, which pipes and interfaces do not allow: use a file",
+        ));
+    }
+    Ok(())
 }
 
 /// Measures what was not given: services, threads and, if live runs are wanted, plain hashing on this traffic. Returns
@@ -123,6 +153,7 @@ fn options(arguments: &RecommendArguments) -> Result<RecommendOptions, Failure> 
         threads: threads.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN),
         size: arguments.size,
         baseline: None,
+        elsewhere: None,
     })
 }
 
@@ -268,7 +299,17 @@ mod tests {
         (config.cores, config.rate) = (8, rate);
         let goal = "late<0.1%@2ms".parse().expect("a goal");
         let (policies, threads) = (Vec::new(), NonZeroUsize::MIN);
-        RecommendOptions { config, goal, policies, packets: 1, budget: None, threads, size: false, baseline: None }
+        RecommendOptions {
+            config,
+            goal,
+            policies,
+            packets: 1,
+            budget: None,
+            threads,
+            size: false,
+            baseline: None,
+            elsewhere: None,
+        }
     }
 
     fn words(text: &str) -> Vec<String> {

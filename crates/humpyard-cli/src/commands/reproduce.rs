@@ -46,10 +46,11 @@ pub(crate) struct ReproduceArguments {
 pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<ExitCode, Failure> {
     let common = &arguments.common;
     let threads = arguments.threads.and_then(|threads| NonZeroUsize::new(threads.into()));
-    let out = arguments.out.as_deref().unwrap_or(if arguments.full { "reproduction" } else { "reproduction-quick" });
+    let scale = if arguments.full { Scale::Full } else { Scale::Quick };
+    let out = arguments.out.as_deref().unwrap_or(scale.directory());
     let options = ReproduceOptions {
         experiments: find(&arguments.names)?,
-        scale: if arguments.full { Scale::Full } else { Scale::Quick },
+        scale,
         seed: Seed(common.seed),
         directory: out.into(),
         threads: threads.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN),

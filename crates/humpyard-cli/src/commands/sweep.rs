@@ -131,20 +131,25 @@ fn simulate(arguments: &SweepArguments) -> Result<ExitCode, Failure> {
         progress.count(done as u64, &format!("of {all} simulations"), Some(done as f64 / all.max(1) as f64));
     };
     let swept = match &arguments.dask {
-        Some(scheduler) => dask::sweep(file, &directory, scheduler, &stop, &mut show),
+        Some(scheduler) => dask::sweep((file, &plan), &directory, scheduler, &stop, &mut show),
         None => run(&plan, &directory, threads, &stop, &mut show).map_err(Failure::from),
     };
     drop(progress);
     let swept = swept?;
-    if swept.interrupted {
-        let directory = directory.display();
-        return Err(Failure::new(format!(
-            "interrupted: {} done; the same command continues, in {directory}",
-            counted(swept.runs as u64, "simulation")
-        )));
+    let output = Output::of(&arguments.output);
+    if !swept.interrupted {
+        output.answer(&swept, || text(&swept))?;
+        return Ok(ExitCode::SUCCESS);
     }
-    Output::of(&arguments.output).answer(&swept, || text(&swept))?;
-    Ok(ExitCode::SUCCESS)
+    if !output.is_text() {
+        output.answer(&swept, String::new)?;
+    }
+    Err(Failure::new(format!(
+        "interrupted: {} of {} done; the same command continues, in {}",
+        swept.runs,
+        counted(swept.planned as u64, "simulation"),
+        directory.display()
+    )))
 }
 
 /// Returns the directory of a sweep: the one that was named, or the file without its ending.

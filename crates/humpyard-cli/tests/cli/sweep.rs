@@ -120,6 +120,23 @@ fn an_interrupted_sweep_says_how_it_continues() {
 }
 
 #[test]
+fn the_document_of_an_interrupted_sweep_says_how_far_it_is() {
+    let directory = directory();
+    let at = directory.path();
+    write(at, "long.toml", &PLAN.replace("times = 4", "times = 1000").replace("2000", "20000"));
+    let child = start(at, "sweep long.toml --json");
+    sleep(Duration::from_millis(500));
+    signal(&child, "INT");
+    let said = crate::support::Said::of(child.wait_with_output().expect("it ends"));
+    assert_eq!(said.code, Some(2), "{said:?}");
+    let document = said.json();
+    let kept = fs::read_to_string(at.join("long/runs.part")).expect("it is kept").lines().count() as u64 - 1;
+    assert_eq!((&document["interrupted"], number(&document, "/planned")), (&true.into(), 6000));
+    assert_eq!((number(&document, "/runs"), number(&document, "/simulated")), (kept, kept));
+    assert!(said.err.contains(&format!("interrupted: {kept} of 6000 simulations done")), "{said:?}");
+}
+
+#[test]
 fn repetitions_end_when_the_figure_is_known() {
     let directory = directory();
     let at = directory.path();

@@ -299,6 +299,7 @@ mod tests {
             threads: NonZeroUsize::MIN,
             size: false,
             baseline: None,
+            elsewhere: None,
         };
         let before = options.config.costs.clone();
         let (stop, mut progress) = (AtomicBool::new(false), |_, _| ());

@@ -48,6 +48,16 @@ impl Division {
         division
     }
 
+    /// Returns the windows with the longest delays, by number. Empty: they are not known.
+    pub(super) fn peaks(&self) -> &[usize] {
+        &self.peaks
+    }
+
+    /// Takes over the windows with the longest delays from another division of the same packets.
+    pub(super) fn take_peaks(&mut self, peaks: Vec<usize>) {
+        self.peaks = peaks.into_iter().filter(|&window| window < self.windows.len()).collect();
+    }
+
     /// Returns all packets.
     pub(super) fn whole(&self) -> Piece {
         Piece { ranges: iter::once(0..self.packets).collect(), weight: 1.0 }

@@ -10,6 +10,7 @@ mod candidates;
 mod certainty;
 mod curve;
 mod division;
+mod elsewhere;
 mod evidence;
 mod exhaustive;
 mod figures;
@@ -28,6 +29,7 @@ mod workload;
 
 use core::num::NonZeroUsize;
 use core::sync::atomic::AtomicBool;
+use std::sync::Arc;
 
 use humpyard_policies::spec::PolicySpec;
 use humpyard_runtime::processors;
@@ -50,6 +52,7 @@ use words::{reason, with_vacuous};
 pub use baseline::{Baseline, BaselineFigure, baseline};
 pub use candidates::Skipped;
 pub use curve::{CurvePoint, LoadCurve};
+pub use elsewhere::{Elsewhere, TrialOutcome, TrialPlace};
 pub use evidence::{Confidence, CoresNeeded, Variation};
 pub use exhaustive::{Held, hold};
 pub use figures::{Measure, MeasuredFigures};
@@ -83,6 +86,9 @@ pub struct RecommendOptions {
     pub size: bool,
     /// What live runs of plain hashing say of the simulator on this traffic. `None`: nothing was run live.
     pub baseline: Option<Baseline>,
+    /// Other processes that make the simulations, but for those of [`Sizing`]; they change nothing but the time it
+    /// takes. `None`: the threads do.
+    pub elsewhere: Option<Arc<dyn Elsewhere>>,
 }
 
 /// How a figure stands to its bound.
@@ -239,12 +245,12 @@ pub fn recommend(
     stop: &AtomicBool,
     progress: Progress<'_>,
 ) -> Result<Recommendation, LabError> {
-    let RecommendOptions { config, goal, policies, packets, budget, threads, size, baseline } = options;
+    let RecommendOptions { config, goal, policies, packets, budget, threads, size, baseline, elsewhere } = options;
     run::services(config)?;
     let config = &fixed(config, goal)?;
     let texts = if policies.is_empty() { grid() } else { policies.iter().map(ToString::to_string).collect() };
     let (candidates, skipped) = fitting(config, &texts)?;
-    let mut trials = Trials::read(config, goal, *packets, *threads, stop)?;
+    let mut trials = Trials::read(config, goal, *packets, *threads, stop)?.with_elsewhere(elsewhere.clone());
     let (offered, lasted) = trials.offered()?;
     let found = search::search(&mut trials, goal, &candidates, *budget, &mut *progress)?;
     let ranking = &found.ranking;

@@ -12,6 +12,7 @@ use humpyard_traffic::classify::Granularity;
 use serde::Serialize;
 
 use super::division::Piece;
+use super::elsewhere::each_delivered;
 use super::figures::{Delivered, Measure, weighted_quantile};
 use super::goal::Goal;
 use super::workload::Workload;
@@ -64,6 +65,16 @@ pub struct ScopeFigures {
 }
 
 impl ScopeFigures {
+    /// Visits each figure, in an order that is the same everywhere.
+    pub(super) fn each(&mut self, visit: &mut impl FnMut(&mut f64)) {
+        let Self { scope: _, late, mean_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns, loss, throughput_pps, delivered } =
+            self;
+        [late, mean_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns, loss, throughput_pps]
+            .into_iter()
+            .for_each(&mut *visit);
+        each_delivered(delivered, visit);
+    }
+
     /// Returns whether a service or a client has this figure.
     pub(super) const fn has(measure: Measure) -> bool {
         !matches!(measure, Measure::Jitter | Measure::OutOfOrder | Measure::Fairness)

@@ -2,7 +2,7 @@
 
 use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 
 use humpyard_core::measure::{self, Observer};
@@ -12,6 +12,7 @@ use humpyard_policies::spec::PolicySpec;
 use humpyard_traffic::pace::Pacer;
 
 use super::division::{Division, Piece};
+use super::elsewhere::{Elsewhere, asked, figures_of};
 use super::figures::MeasuredFigures;
 use super::goal::Goal;
 use super::pilot::Pilot;
@@ -77,6 +78,8 @@ pub(super) struct Trials<'a> {
     /// What the packets ask of cores.
     demand: Demand,
     threads: NonZeroUsize,
+    /// Other processes that make trials. `None`: the threads of this one do.
+    elsewhere: Option<Arc<dyn Elsewhere>>,
     stop: &'a AtomicBool,
     /// Packets that were simulated.
     packets: AtomicUsize,
@@ -102,12 +105,23 @@ impl<'a> Trials<'a> {
         let workload = Workload::read(config, &recorded, stop)?;
         let scopes = Scopes::find(goal, config, workload.clients_count)?;
         let packets = AtomicUsize::new(0);
-        Ok(Self { config, recorded, division, workload, scopes, demand, threads, stop, packets })
+        let elsewhere = None;
+        Ok(Self { config, recorded, division, workload, scopes, demand, threads, elsewhere, stop, packets })
+    }
+
+    /// Has other processes make trials.
+    pub(super) fn with_elsewhere(self, elsewhere: Option<Arc<dyn Elsewhere>>) -> Self {
+        Self { elsewhere, ..self }
+    }
+
+    /// Returns how many packets were simulated so far.
+    pub(super) fn packets(&self) -> usize {
+        self.packets.load(Ordering::Relaxed)
     }
 
     /// How many inputs' worth of packets were simulated so far.
     pub(super) fn inputs(&self) -> f64 {
-        self.packets.load(Ordering::Relaxed) as f64 / self.recorded.len() as f64
+        self.packets() as f64 / self.recorded.len() as f64
     }
 
     /// Runs trials; their figures, in their order.
@@ -120,7 +134,36 @@ impl<'a> Trials<'a> {
         what: &str,
         progress: Progress<'_>,
     ) -> Result<Vec<MeasuredFigures>, LabError> {
-        self.each(trials, what, progress, |trial| self.run_one(trial))
+        match &self.elsewhere {
+            Some(elsewhere) => self.run_elsewhere(&**elsewhere, trials, what, progress),
+            None => self.each(trials, what, progress, |trial| self.run_one(trial)),
+        }
+    }
+
+    fn run_elsewhere(
+        &self,
+        elsewhere: &dyn Elsewhere,
+        trials: &[Trial<'_>],
+        what: &str,
+        progress: Progress<'_>,
+    ) -> Result<Vec<MeasuredFigures>, LabError> {
+        let texts = trials.iter().map(|trial| asked(trial, self.division.peaks())).collect::<Result<_, _>>()?;
+        let mut results: Vec<Option<MeasuredFigures>> = vec![None; trials.len()];
+        let mut done = 0;
+        let ended = elsewhere.run(texts, self.stop, &mut |at, outcome| {
+            let (packets, figures) = figures_of(outcome)?;
+            self.packets.fetch_add(packets, Ordering::Relaxed);
+            results[at] = Some(figures);
+            done += 1;
+            progress(done, trials.len(), what);
+            Ok(())
+        });
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(interrupted());
+        }
+        ended?;
+        let missing = || LabError::option("an executor ended before its trials were done: run it again");
+        results.into_iter().map(|found| found.ok_or_else(missing)).collect()
     }
 
     /// Does the same to each of these on all threads, and returns the results in their order.
@@ -235,11 +278,15 @@ impl<'a> Trials<'a> {
             Ok(Feed { pacer: self.pacer(&config)?, source, work: setup::work(&config)? })
         })?;
         if result.interrupted || self.stop.load(Ordering::Relaxed) {
-            return Err(LabError::option("interrupted before the search was over: there is nothing to recommend"));
+            return Err(interrupted());
         }
         self.packets.fetch_add(result.packets.arrived as usize, Ordering::Relaxed);
         Ok(result)
     }
+}
+
+fn interrupted() -> LabError {
+    LabError::option("interrupted before the search was over: there is nothing to recommend")
 }
 
 /// Returns the next that no thread has taken.

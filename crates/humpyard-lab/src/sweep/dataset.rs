@@ -63,7 +63,7 @@ pub(super) fn write(plan: &Plan, runs: &[CellRun], path: &Path) -> Result<(), La
     let failed = |error: io::Error| failure(path, &error);
     let mut file = PartialFile::create(path).map_err(failed)?;
     table.write_parquet(&mut file).map_err(|error| failed(io::Error::other(error)))?;
-    file.finish().map_err(failed)
+    file.finish_lasting().map_err(failed)
 }
 
 /// Reads what [`write`] wrote.
@@ -230,7 +230,7 @@ impl<'a> Manifest<'a> {
         let failed = |error: io::Error| failure(path, &error);
         let mut file = PartialFile::create(path).map_err(failed)?;
         let text = serde_json::to_string_pretty(self).map_err(|error| failed(error.into()))?;
-        file.write_all(text.as_bytes()).and_then(|()| file.finish()).map_err(failed)
+        file.write_all(text.as_bytes()).and_then(|()| file.finish_lasting()).map_err(failed)
     }
 }
 

@@ -1,11 +1,14 @@
-//! Simulations that are done, in a file that grows: whatever ends a sweep, they are not lost.
+//! Simulations that are done, in a file that grows: a sweep that is ended does not lose them.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use humpyard_traffic::capture::sync_directory;
+
 use super::dataset::COLUMNS_OF_RUNS;
+use super::lasting::Lasting;
 use super::plan::{Identity, Plan};
 use super::runs::CellRun;
 use super::until::Repeat;
@@ -25,6 +28,7 @@ pub(super) struct Kept {
     /// Whether the directory was made for it.
     is_new: bool,
     file: File,
+    lasting: Lasting,
     runs: Runs,
 }
 
@@ -54,7 +58,10 @@ impl Kept {
         if length == 0 {
             write_line(&mut file, &identity.sha256).map_err(failed)?;
         }
-        Ok(Self { path, is_new, file, runs })
+        let made = if is_new { directory.parent() } else { None };
+        made.into_iter().chain([directory]).try_for_each(sync_directory).map_err(failed)?;
+        let lasting = Lasting::of(&file).map_err(failed)?;
+        Ok(Self { path, is_new, file, lasting, runs })
     }
 
     /// Returns how many simulations are done.
@@ -67,14 +74,23 @@ impl Kept {
         self.runs.contains_key(&(cell, repetition))
     }
 
-    /// Adds one.
+    /// Adds one. A power cut a second later does not lose it.
     ///
     /// # Errors
     /// A file that cannot be written.
     pub(super) fn keep(&mut self, run: CellRun) -> Result<(), LabError> {
-        write_line(&mut self.file, &line(&run)).map_err(|error| failure(&self.path, &error))?;
+        let written = write_line(&mut self.file, &line(&run)).and_then(|()| self.lasting.written());
+        written.map_err(|error| failure(&self.path, &error))?;
         self.runs.insert((run.cell, run.repetition), run.figures);
         Ok(())
+    }
+
+    /// Waits until all of them are on the disk.
+    ///
+    /// # Errors
+    /// A file that cannot be written.
+    pub(super) fn end(&mut self) -> Result<(), LabError> {
+        self.lasting.end().map(drop).map_err(|error| failure(&self.path, &error))
     }
 
     /// Returns the next repetition of a cell that is to be repeated. `None`: its figure is known well enough, or it was

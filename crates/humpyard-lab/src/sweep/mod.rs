@@ -8,6 +8,7 @@ mod axes;
 mod dataset;
 mod difference;
 mod kept;
+mod lasting;
 mod plan;
 mod plot;
 mod runs;
@@ -39,8 +40,10 @@ use runs::each;
 pub struct Swept {
     /// Combinations of options.
     pub cells: usize,
-    /// Simulations in the dataset.
+    /// Simulations that are done.
     pub runs: usize,
+    /// Simulations that there are to be, as far as is known: `until` may want more.
+    pub planned: usize,
     /// Simulations that were made now.
     pub simulated: usize,
     /// The dataset.
@@ -49,6 +52,15 @@ pub struct Swept {
     pub manifest: String,
     /// Whether the sweep was ended from outside: then there is no dataset yet.
     pub interrupted: bool,
+}
+
+impl Swept {
+    /// Describes a sweep that was ended from outside, with this many simulations done of those that are planned;
+    /// `before` of them by earlier calls.
+    pub fn interrupted(plan: &Plan, directory: &Path, before: usize, (runs, planned): (usize, usize)) -> Self {
+        let swept = swept(plan, &directory.join(DATASET), &directory.join(MANIFEST), runs);
+        Self { planned: planned.max(runs), simulated: runs.saturating_sub(before), interrupted: true, ..swept }
+    }
 }
 
 /// Told of simulations that are done, and of how many there are, as far as is known.
@@ -183,13 +195,14 @@ impl OpenSweep {
     ///
     /// # Errors
     /// A file of the sweep that has changed meanwhile, and files that cannot be written.
-    pub fn finish(self, is_interrupted: bool, threads: Option<NonZeroUsize>) -> Result<Swept, LabError> {
+    pub fn finish(mut self, is_interrupted: bool, threads: Option<NonZeroUsize>) -> Result<Swept, LabError> {
+        self.kept.end()?;
+        let missing = if is_interrupted { self.missing().len() } else { 0 };
         let Self { plan, identity, directory, begin, kept, before, .. } = self;
         let (dataset, manifest) = (directory.join(DATASET), directory.join(MANIFEST));
         let simulated = kept.len() - before;
         if is_interrupted {
-            let runs = kept.len();
-            return Ok(Swept { interrupted: true, simulated, ..swept(&plan, &dataset, &manifest, runs) });
+            return Ok(Swept::interrupted(&plan, &directory, before, (kept.len(), kept.len() + missing)));
         }
         if plan.identity()? != identity {
             return Err(LabError::option(format!(
@@ -214,6 +227,7 @@ fn swept(plan: &Plan, dataset: &Path, manifest: &Path, runs: usize) -> Swept {
     Swept {
         cells: plan.cells(),
         runs,
+        planned: runs,
         simulated: 0,
         dataset: dataset.display().to_string(),
         manifest: manifest.display().to_string(),

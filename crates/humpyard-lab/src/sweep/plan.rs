@@ -145,6 +145,7 @@ impl Plan {
         let mut given: BTreeMap<&str, Vec<String>> =
             self.options.iter().map(|(name, values)| (name.as_str(), values.clone())).collect();
         given.extend(cell.settings.iter().map(|&(name, values)| (name, values.to_vec())));
+        given.retain(|name, values| !takes_nothing(name) || flag(values));
         let config = self.config_of(given, repetition);
         config.map_err(|error| LabError::option(format!("{cell}: {error:#}")))
     }
@@ -204,6 +205,23 @@ impl Plan {
         let plan = format!("{:?} {:?} {repeat} {} {files:?}", self.options, self.axes, self.seed);
         let text = format!("{} {plan}", env!("CARGO_PKG_VERSION"));
         Ok(Identity { sha256: sha256_of(text.as_bytes()), files })
+    }
+
+    /// Returns an option by which a cell goes by what was measured on this machine, so that others simulate it
+    /// otherwise. `None`: there is none.
+    pub fn of_this_machine(&self) -> Option<&str> {
+        let given = self.options.iter().map(|(name, values)| (name.as_str(), values));
+        let varied = self.axes.iter().flat_map(|axes| axes.steps.iter().map(move |step| (&axes.names, step)));
+        let varied = varied.flat_map(|(names, step)| names.iter().map(String::as_str).zip(step));
+        let of_machine = |name: &str| match name {
+            "costs" => ["auto", "calibrated"].as_slice(),
+            "host" => &["here"],
+            _ => &[],
+        };
+        let found = given
+            .chain(varied)
+            .find(|(name, values)| values.iter().any(|value| of_machine(name).contains(&value.as_str())));
+        found.map(|(name, _)| name)
     }
 
     /// Returns the plan with other places for files that it names.
@@ -358,16 +376,16 @@ impl PlanFile<'_> {
                 self.slip(value.span().start, &format!("`{option}` takes one value at a time"))
             }
             DeValue::Array(list) => list.iter().map(|one| self.text(option, one)).collect(),
-            DeValue::Boolean(true) if takes_nothing(option) => Ok(Vec::new()),
+            DeValue::Boolean(is_given) if takes_nothing(option) => Ok(vec![is_given.to_string()]),
+            _ if takes_nothing(option) => {
+                self.slip(value.span().start, &format!("`{option}` is given or not: true or false"))
+            }
             _ => Ok(separated(option, &self.text(option, value)?)),
         }
     }
 
     /// Returns the values that an option has one after the other, each once.
     fn steps(&self, option: &str, value: &Spanned<DeValue<'_>>) -> Read<Vec<Values>> {
-        if takes_nothing(option) {
-            return self.slip(value.span().start, &format!("`{option}` is given or not, so it does not vary"));
-        }
         let steps = self.steps_as_given(option, value)?;
         if steps.is_empty() {
             return self.slip(value.span().start, &format!("`{option}` has no value"));
@@ -546,6 +564,13 @@ fn takes_nothing(name: &str) -> bool {
     option_named(name).is_some_and(|option| option.takes == crate::option::Takes::Nothing)
 }
 
+/// Returns whether a flag is given, and takes away the word that says so.
+fn flag(values: &mut Values) -> bool {
+    let is_given = values.iter().any(|value| value == "true");
+    values.clear();
+    is_given
+}
+
 /// Returns the values of a text: several, with commas between them, where the option takes that.
 fn separated(name: &str, text: &str) -> Values {
     match option_named(name).map(|option| option.times) {
@@ -612,6 +637,17 @@ times = 3
     }
 
     #[test]
+    fn a_flag_is_given_or_not() {
+        let text = "[options]\ninput = \"gen:poisson\"\npolicy = \"hrw\"\n";
+        let given = |text: &str, cell| plan(text).config(cell, 0).unwrap().interrupted;
+        let axis = format!("{text}[axes]\ninterrupted = [true, false]\n");
+        assert_eq!([given(&axis, 0), given(&axis, 1)], [true, false]);
+        assert_eq!(plan(&axis).cell(1).to_string(), "cell 1 (interrupted = false)");
+        assert!(given(&format!("{text}interrupted = true\n"), 0));
+        assert!(!given(&format!("{text}interrupted = false\n"), 0));
+    }
+
+    #[test]
     fn slips_are_told_with_their_place() {
         for (text, said) in [
             ("axis = 1", "a.toml:1:1: no key `axis`; did you mean `axes`?"),
@@ -628,6 +664,8 @@ times = 3
             ("[axes]\nload = [0.5, \"0.50\"]", "a.toml:2:8: `load` has the value 0.50 twice"),
             ("[axes]\nload = [[0.5, 0.6]]", "a.toml:2:9: `load` takes one value at a time"),
             ("[axes]\nload = { from = 1, to = 2, steps = 1 }", "a.toml:2:8: the range of `load` has two ends"),
+            ("[axes]\ninterrupted = [1]", "a.toml:2:16: `interrupted` is given or not: true or false"),
+            ("[axes]\ninterrupted = [true, true]", "a.toml:2:15: `interrupted` has the value true twice"),
             ("[axes]\nseed = [1]", "a.toml:2:1: `seed` stands at the top"),
             ("[[sample]]\npoints = 2", "a.toml:1:1: [[sample]] has no option"),
             ("[[sample]]\npoints = 2\nload = { from = 1, to = 2, steps = 3 }", "a.toml:3:8: the range of `load` in"),

@@ -9,7 +9,7 @@ use super::dataset::figures_of;
 use super::plan::Plan;
 use crate::LabError;
 use crate::control::Control;
-use crate::run::simulate;
+use crate::run::simulate_anywhere;
 
 /// One simulation of a cell.
 #[derive(Clone, PartialEq, Debug)]
@@ -30,7 +30,7 @@ impl CellRun {
     pub fn of(plan: &Plan, cell: usize, repetition: u32, stop: &AtomicBool) -> Result<Option<Self>, LabError> {
         let config = plan.config(cell, repetition)?;
         let mut progress = |_, _| {};
-        let result = simulate(&config, &mut Control::new(stop, &mut progress))
+        let result = simulate_anywhere(&config, &mut Control::new(stop, &mut progress))
             .map_err(|error| LabError::option(format!("{}: {error:#}", plan.cell(cell))))?;
         if result.interrupted {
             return Ok(None);

@@ -18,6 +18,14 @@ pub enum Scale {
 }
 
 impl Scale {
+    /// Returns the directory for what is made, where none is named.
+    pub const fn directory(self) -> &'static str {
+        match self {
+            Self::Quick => "reproduction-quick",
+            Self::Full => "reproduction",
+        }
+    }
+
     /// One of two numbers.
     pub const fn pick<T: Copy>(self, quick: T, full: T) -> T {
         match self {

@@ -1,5 +1,6 @@
 //! The parts of a run that are done, so that a run that was ended goes on where it was.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -77,17 +78,46 @@ impl Kept {
         if let Some(kept) = read(&path, experiment) {
             return Ok(Ok(kept));
         }
-        let begin = Instant::now();
-        let (seed, part) = of_seed(options, experiment, part);
-        let rows = match experiment.run(part, options.scale, seed) {
-            Ok(rows) => rows,
+        let MadePart { table, seconds, text } = match made(options, experiment, part) {
+            Ok(made) => made,
             Err(error) => return Ok(Err(error.to_string())),
         };
-        let seconds = begin.elapsed().as_secs_f64();
-        let table = Table::of(experiment.columns(), rows);
-        let text = format!("{seconds}\n{}", table.csv());
-        write(&path, format!("{}\n{text}", sha256_of(text.as_bytes())).as_bytes())?;
+        write(&path, text.as_bytes())?;
         Ok(Ok((table.into_rows(), seconds)))
+    }
+
+    /// Returns the parts that are not kept, without those that measure times; of several parts with the same rows the
+    /// first.
+    pub(super) fn missing_parts(&self, options: &ReproduceOptions) -> Vec<(&'static str, usize)> {
+        let mut seen = BTreeSet::new();
+        let mut missing = Vec::new();
+        for &experiment in options.experiments.iter().filter(|experiment| !experiment.is_timed()) {
+            for part in 0..parts(experiment, options) {
+                let path = self.path(options, experiment, part);
+                if read(&path, experiment).is_none() && seen.insert(path) {
+                    missing.push((experiment.about().id, part));
+                }
+            }
+        }
+        missing
+    }
+
+    /// Keeps a part that another process has made.
+    ///
+    /// # Errors
+    /// Text that is none of a part, and what keeps it from being written.
+    pub(super) fn keep(
+        &self,
+        options: &ReproduceOptions,
+        experiment: &dyn Experiment,
+        part: usize,
+        text: &str,
+    ) -> Result<(), LabError> {
+        if rows_in(text, experiment).is_none() {
+            let id = experiment.about().id;
+            return Err(LabError::option(format!("{id}: part {} came back damaged: run it again", part + 1)));
+        }
+        write(&self.path(options, experiment, part), text.as_bytes())
     }
 
     /// Returns which part of an experiment's parts is not kept, from 0 to 1.
@@ -114,9 +144,47 @@ impl Kept {
     }
 }
 
-/// The kept part in this file; none if there is none, or it is not as it was written.
+/// A part that was run.
+struct MadePart {
+    table: Table,
+    seconds: f64,
+    /// What is kept of it.
+    text: String,
+}
+
+/// Runs a part.
+///
+/// # Errors
+/// What keeps it from being run.
+fn made(options: &ReproduceOptions, experiment: &dyn Experiment, part: usize) -> Result<MadePart, LabError> {
+    let begin = Instant::now();
+    let (seed, part) = of_seed(options, experiment, part);
+    let rows = experiment.run(part, options.scale, seed)?;
+    let seconds = begin.elapsed().as_secs_f64();
+    let table = Table::of(experiment.columns(), rows);
+    let text = format!("{seconds}\n{}", table.csv());
+    Ok(MadePart { table, seconds, text: format!("{}\n{text}", sha256_of(text.as_bytes())) })
+}
+
+/// Runs a part, and returns what is kept of it.
+///
+/// # Errors
+/// What keeps it from being run.
+pub(super) fn text_of(
+    options: &ReproduceOptions,
+    experiment: &dyn Experiment,
+    part: usize,
+) -> Result<String, LabError> {
+    made(options, experiment, part).map(|made| made.text)
+}
+
+/// Returns the kept part in this file. `None`: there is none, or it is not as it was written.
 fn read(path: &Path, experiment: &dyn Experiment) -> Option<(Vec<Row>, f64)> {
-    let text = fs::read_to_string(path).ok()?;
+    rows_in(&fs::read_to_string(path).ok()?, experiment)
+}
+
+/// Returns the part that this text keeps. `None`: it is not as it was written.
+fn rows_in(text: &str, experiment: &dyn Experiment) -> Option<(Vec<Row>, f64)> {
     let (checksum, text) = text.split_once('\n')?;
     if checksum != sha256_of(text.as_bytes()) {
         return None;

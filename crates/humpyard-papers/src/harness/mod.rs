@@ -5,6 +5,7 @@ mod claim;
 mod comparison;
 mod cost;
 mod directory;
+mod elsewhere;
 mod expected;
 mod experiment;
 mod findings;
@@ -34,6 +35,7 @@ pub(crate) use claim::{claim, claims};
 pub use cost::Cost;
 pub(crate) use cost::cost;
 pub use directory::Reproduced;
+pub(crate) use elsewhere::{keep_part, missing_parts, run_part};
 #[cfg(test)]
 pub(crate) use expected::expected;
 pub(crate) use experiment::family;

@@ -141,6 +141,7 @@ def compare(
     seed: int = 1,
     repeat: int = 1,
     live: bool = False,
+    executor: Executor | None = None,
     progress: Progress | None = None,
     **options: Unpack[CompareOptions],
 ) -> Comparison:
@@ -160,6 +161,9 @@ def compare(
         Run each policy this many times.
     live : bool
         Run on real threads.
+    executor : concurrent.futures.Executor, optional
+        Who makes the runs, as of `sweep`. Without one they are made here, one after the other. The comparison is the
+        same, but for ``measured`` and ``environment`` of each run. Live runs have no executor.
     progress : callable, optional
         As of `simulate`.
     **options
@@ -184,6 +188,14 @@ def compare(
 
     """
     texts, table = _input(input, options)
+    if executor is not None:
+        if live:
+            raise ValueError("live runs measure this machine, and an executor has others: leave out live or executor")
+        if table is not None:
+            raise ValueError("a table does not travel to workers: leave out executor, or name a capture")
+        document, remarks = _cells.compare(list(policies), cores, seed, repeat, texts, executor, progress)
+        _warn(remarks)
+        return Comparison(json.loads(document))
     document, _, remarks = _humpyard.compare(list(policies), cores, seed, repeat, texts, table, live, progress)
     _warn(remarks)
     return Comparison(json.loads(document))
@@ -250,7 +262,14 @@ def _warn(remarks: Iterable[str]) -> None:
         warnings.warn(remark, stacklevel=4)
 
 
-def recommend(input: object, *, goal: str, progress: Progress | None = None, **options: Any) -> Document:
+def recommend(
+    input: object,
+    *,
+    goal: str,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Document:
     """Find the policy and its parameters for your traffic and a goal, by simulation.
 
     Parameters
@@ -259,6 +278,10 @@ def recommend(input: object, *, goal: str, progress: Progress | None = None, **o
         A capture, or ``gen:PROFILE:name=value,...``.
     goal : str
         Bounds, such as ``p99<2ms,loss<0.1%``.
+    executor : concurrent.futures.Executor, optional
+        Who makes the simulations of the search, as of `sweep`. Without one all cores of this machine do. The
+        recommendation is the same. It needs ``costs`` and ``host`` that are not measured here; live runs and those
+        of ``size=True`` are made here.
     progress : callable, optional
         As of `simulate`.
     **options
@@ -275,7 +298,7 @@ def recommend(input: object, *, goal: str, progress: Progress | None = None, **o
         If an option or the input is wrong; the text says what to do.
 
     """
-    return _command("recommend", [], {"input": input, "goal": goal, **options}, progress)
+    return _command("recommend", [], {"input": input, "goal": goal, **options}, progress, executor)
 
 
 def validate(input: object, *, progress: Progress | None = None, **options: Any) -> Document:
@@ -370,13 +393,18 @@ def schedule(*, policy: str, progress: Progress | None = None, **options: Any) -
     return _command("schedule", [], {"policy": policy, **lists}, progress)
 
 
-def reproduce(*names: str, progress: Progress | None = None, **options: Any) -> Document:
+def reproduce(
+    *names: str, executor: Executor | None = None, progress: Progress | None = None, **options: Any
+) -> Document:
     """Do figures, tables and claims of the papers again: data, plots, and the outcome of each claim.
 
     Parameters
     ----------
     *names : str
         Experiments, or ``all``; ``humpyard list experiments`` names them.
+    executor : concurrent.futures.Executor, optional
+        Who runs the parts of experiments, as of `sweep`. Without one all cores of this machine do. The files are the
+        same, but for the seconds in ``verdicts.json``. Parts that measure times run here.
     progress : callable, optional
         As of `simulate`.
     **options
@@ -385,7 +413,8 @@ def reproduce(*names: str, progress: Progress | None = None, **options: Any) -> 
     Returns
     -------
     Document
-        The experiments and outcomes. Its `holds` says whether all outcomes are the expected ones.
+        The experiment and its outcomes; of several experiments their list, as `experiments`. Its `holds` says whether
+        all outcomes are the expected ones.
 
     Raises
     ------
@@ -393,6 +422,8 @@ def reproduce(*names: str, progress: Progress | None = None, **options: Any) -> 
         If a name or an option is wrong; the text says what to do.
 
     """
+    if executor is not None and not options.get("judge"):
+        _cells.reproduce(list(names), options, executor, progress)
     return _command("reproduce", list(names), options, progress)
 
 
@@ -469,16 +500,25 @@ def _toml(value: object) -> str:
     return json.dumps(value if isinstance(value, (str, bool, int, float)) else _text(value))
 
 
-def _command(name: str, names: list[str], options: Mapping[str, object], progress: Progress | None) -> Document:
+def _command(
+    name: str,
+    names: list[str],
+    options: Mapping[str, object],
+    progress: Progress | None,
+    executor: Executor | None = None,
+) -> Document:
     words = [name, *names]
     for keyword, value in options.items():
         if value is None or value is False:
             continue
         option = f"--{_option(keyword)}"
         words += [f"{option}={text}" for text in _several(value)] or [option]
-    document, remarks, holds = _humpyard.command([*words, "--json"], progress)
+    workers = None if executor is None else _cells.recommend(words, executor)
+    document, remarks, holds = _humpyard.command([*words, "--json"], progress, workers)
     _warn(remarks)
-    return Document({**json.loads(document), "holds": holds})
+    found = json.loads(document)
+    # Several experiments are a list.
+    return Document({**(found if isinstance(found, dict) else {"experiments": found}), "holds": holds})
 
 
 def _several(value: object) -> list[str]:

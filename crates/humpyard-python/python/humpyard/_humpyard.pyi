@@ -1,6 +1,7 @@
 """Scheduling policies that share many cores among packets."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from os import PathLike
 from typing import Any, Literal, final
 
 from typing_extensions import TypeAlias
@@ -27,7 +28,14 @@ __all__ = [
     "check_policy",
     "command",
     "compare",
+    "compare_check",
+    "compare_document",
+    "compare_run",
     "options",
+    "recommend_trials",
+    "reproduce_keep",
+    "reproduce_part",
+    "reproduce_parts",
     "run",
     "simulate_cells",
 ]
@@ -359,7 +367,11 @@ def compare(
 ) -> tuple[str, Record | None, list[str]]:
     """Do runs of several policies: their document, and what there is to warn of."""
 
-def command(words: Sequence[str], progress: _Progress) -> tuple[str, list[str], bool]:
+def command(
+    words: Sequence[str],
+    progress: _Progress,
+    workers: Callable[[list[str]], Iterator[tuple[int, list[float], list[str]] | None]] | None = None,
+) -> tuple[str, list[str], bool]:
     """Do a command, by its words behind `humpyard`: its document, its remarks, and whether all checks held."""
 
 def options(command: str) -> list[tuple[str, str]]:
@@ -393,3 +405,43 @@ class Sweep:
 
 def simulate_cells(file: str, text: str, cells: Sequence[tuple[int, int]], places: Mapping[str, str]) -> _Runs:
     """Simulate cells of a plan, whose files are at these places here: each one's cell, repetition and figures."""
+
+_ComparedRun: TypeAlias = tuple[str, str, list[float], list[str]]
+
+def compare_check(
+    policies: Sequence[object], cores: int, seed: int, options: Sequence[tuple[str, Sequence[str]]]
+) -> None:
+    """Check a comparison before it is begun."""
+
+def compare_run(
+    policy: object,
+    cores: int,
+    seed: int,
+    options: Sequence[tuple[str, Sequence[str]]],
+    places: Mapping[str, str],
+) -> _ComparedRun:
+    """Make one run of a comparison: its document, its policies as text, its headline figures, and remarks."""
+
+def compare_document(runs: Sequence[_ComparedRun], policies: int, repeat: int) -> str:
+    """Return the document of a comparison, from its runs in order: all policies, then the next repetition."""
+
+def reproduce_parts(
+    names: Sequence[str], is_full: bool, seed: int, out: str | PathLike[str] | None
+) -> list[tuple[str, int]]:
+    """Return the parts of experiments that workers may run: each one's experiment and number."""
+
+def reproduce_part(name: str, part: int, is_full: bool, seed: int) -> str | None:
+    """Run a part of an experiment. None: something keeps it from that, which the reproduction will say."""
+
+def reproduce_keep(
+    names: Sequence[str],
+    is_full: bool,
+    seed: int,
+    out: str | PathLike[str] | None,
+    part: tuple[str, int],
+    text: str,
+) -> None:
+    """Keep a part that a worker has run."""
+
+def recommend_trials(words: Sequence[str], trials: Sequence[str]) -> list[tuple[list[float], list[str]]]:
+    """Make trials of `recommend`, by the words of the command: the figures and scopes of each."""

@@ -8,6 +8,6 @@ mod writer;
 
 pub use format::RECORD_BYTES_MAX;
 pub(crate) use format::link_number;
-pub use partial::{PartialFile, destination};
+pub use partial::{PartialFile, destination, sync_directory};
 pub use reader::CaptureReader;
 pub use writer::CaptureWriter;

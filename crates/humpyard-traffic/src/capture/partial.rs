@@ -34,6 +34,37 @@ impl PartialFile {
     pub fn finish(self) -> io::Result<()> {
         self.temporary.persist(self.destination).map_err(|error| error.error).map(drop)
     }
+
+    /// As [`Self::finish`]; a power cut afterwards takes neither the file nor its name.
+    ///
+    /// # Errors
+    /// If it cannot be renamed, or brought to the disk.
+    pub fn finish_lasting(self) -> io::Result<()> {
+        self.temporary.as_file().sync_all()?;
+        let directory = parent(&self.destination).to_owned();
+        self.finish()?;
+        sync_directory(&directory)
+    }
+}
+
+/// Brings the names in a directory to its disk. File systems that cannot do that for a directory do it themselves.
+///
+/// # Errors
+/// A directory that cannot be read, and a disk that fails.
+pub fn sync_directory(path: &Path) -> io::Result<()> {
+    if !cfg!(unix) {
+        return Ok(());
+    }
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    match File::open(path)?.sync_all() {
+        Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => Ok(()),
+        synced => synced,
+    }
+}
+
+/// Returns the directory of a file.
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 impl Write for PartialFile {
@@ -62,7 +93,7 @@ pub fn destination(path: &Path) -> io::Result<PathBuf> {
 
 /// A file with a hidden name in the directory of `path`.
 fn temporary_beside(path: &Path) -> io::Result<NamedTempFile> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let directory = parent(path);
     if path.file_name().is_none() || path.is_dir() {
         return Err(io::Error::new(
             io::ErrorKind::IsADirectory,

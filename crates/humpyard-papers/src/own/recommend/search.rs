@@ -72,6 +72,7 @@ impl Experiment for Scenarios {
             threads: NonZeroUsize::MIN,
             size: false,
             baseline: None,
+            elsewhere: None,
         })?;
         Ok(vec![row(scenario, held)])
     }
