@@ -38,9 +38,9 @@ fn run_all(cells: &[RunConfig], threads: usize) -> Result<Vec<RunResult>, Box<dy
     let work = || {
         let mut progress = |_, _| {};
         let mut control = Control::new(&stop, &mut progress);
-        while let Some((number, config)) =
-            Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|n| Some((n, cells.get(n)?)))
-        {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(config) = cells.get(number) else { return };
             let result = run(config, &mut control).map_err(|error| error.to_string());
             results.lock().expect("no thread panicked").push((number, result));
         }
