@@ -23,7 +23,7 @@
 //! };
 //! let svg = plot.svg().inline("delay");
 //! assert!(svg.starts_with("<svg") && svg.contains("Delay by load"));
-//! assert_eq!(figures::time(9_000.0), "9 us");
+//! assert_eq!(figures::time(9_000.0), "9.00 us");
 //! ```
 
 #![forbid(unsafe_code)]

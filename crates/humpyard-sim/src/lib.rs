@@ -12,6 +12,7 @@
 //! ```
 //! use humpyard_core::config::SchedulerConfig;
 //! use humpyard_core::cost::Span;
+//! use humpyard_core::id::ClientId;
 //! use humpyard_core::measure::{Measured, Measurements};
 //! use humpyard_core::mechanism::Dispatch;
 //! use humpyard_core::packet::Packet;
@@ -20,16 +21,16 @@
 //! use humpyard_sim::{Driver, Feed, Packets, TimedCores};
 //!
 //! // Six packets at once, on two cores that take 10 ns for each.
-//! let packets = vec![Packet { length: 100, ..Packet::default() }; 6];
 //! let config = SchedulerConfig { clients: 6, ..SchedulerConfig::new(2) };
-//! let packets = (0..).zip(packets).map(|(n, packet)| Packet { client: humpyard_core::id::ClientId(n), ..packet });
+//! let packet = |client| Packet { client: ClientId(client), length: 100, ..Packet::default() };
+//! let packets: Vec<Packet> = (0..6).map(packet).collect();
 //! let cores = TimedCores::new(2, |now: Time, _, _: &Dispatch<&Packet>| {
 //!     let busy = Time::from_ns(10);
 //!     Span { finished: now + busy, busy }
 //! });
 //! let scheduler = "drr".parse::<PolicySpec>()?.build(&config)?;
 //! let measured = Measured::new(scheduler, Measurements::new(&config));
-//! let driven = Driver::new(measured, Packets::new(packets.collect(), Feed::Arrivals), cores).drive()?;
+//! let driven = Driver::new(measured, Packets::new(packets, Feed::Arrivals), cores).drive()?;
 //! assert_eq!(driven.end, Time::from_ns(30));
 //! assert_eq!(driven.measured.account().processed, 6);
 //! # Ok::<(), Box<dyn std::error::Error>>(())

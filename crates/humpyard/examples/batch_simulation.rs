@@ -72,7 +72,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     }
     let again: Vec<_> = run_all(&cells[..2], 1)?.iter().map(self::figures).collect();
     assert_eq!(again, figures[..2], "one thread finds the same");
-    let lost = |policy, load| figures[policy * LOADS.len() + load].1;
+    let lost = |policy: usize, load: usize| figures[policy * LOADS.len() + load].1;
     assert!(lost(0, 2) > 0.1, "hrw keeps the heavy flow on one core, which is too slow for it");
     assert!(lost(1, 2) == 0.0 && lost(2, 2) == 0.0, "drr and ps-hrw use all cores");
     Ok(())
