@@ -9,13 +9,16 @@ PYTHON = $(PYTHON_ENVIRONMENT)/bin/python
 # Where the runner of the benchmarks that count instructions is installed.
 GUNGRAUN = $(abspath $(or $(CARGO_TARGET_DIR),target))/gungraun
 
+# Where the check of licences, versions and sources is installed.
+DENY = $(abspath $(or $(CARGO_TARGET_DIR),target))/cargo-deny
+
 # Where what judges metrics is, unless it is installed.
 PROMETHEUS = $(abspath $(or $(CARGO_TARGET_DIR),target))/prometheus
 
 # Property tests draw the same cases each time. By `cargo test` alone they draw others each time.
 PROPTEST_RNG_SEED ?= 1
 
-.PHONY: help demo test reproduce format lint docs check-no-std bench bench-instructions bench-share bench-sim bench-dispatch bench-overload bench-wire bench-python validate promises install prerequisites prometheus python transcode clean
+.PHONY: help demo test reproduce format lint docs check-no-std bench bench-instructions bench-share bench-sim bench-dispatch bench-overload bench-wire bench-python validate promises check-release install prerequisites prometheus python transcode clean
 
 help:
 	@echo "make demo     show who waits under three policies, simulated and live, and write report.html (half a minute after the build)"
@@ -31,6 +34,7 @@ help:
 	@echo "make bench-python  time simulations from Python in turn with the command line (two minutes after the builds)"
 	@echo "make validate  hold the simulator against live runs, in a hundred cells (half an hour, alone on the machine; ARGUMENTS=...)"
 	@echo "make promises  hold recommend against captures of real programs, made on the spot (half an hour, alone; root)"
+	@echo "make check-release  check what is published: each crate alone, packages, licences, duplicates (half an hour the first time; ARGUMENTS=--no-verify: less)"
 	@echo "make install  build the library for C alone, and install it with header and pkg-config file (DESTDIR=, PREFIX=, LIBDIR=)"
 	@echo "make clean    remove everything built"
 
@@ -50,7 +54,6 @@ test: prerequisites prometheus transcode format lint docs check-no-std
 	@scripts/prerequisites valgrind
 	HUMPYARD_PYTHON=$(PYTHON) HUMPYARD_PROMETHEUS=$(PROMETHEUS) PROPTEST_RNG_SEED=$(PROPTEST_RNG_SEED) \
 		$(if $(shell command -v apt-get),HUMPYARD_REQUIRE_C_LIBRARY=1) $(CARGO) test --locked --workspace --all-features
-	$(or $(CARGO_TARGET_DIR),target)/debug/examples/own_packets
 # The limits are those of one architecture.
 ifeq ($(shell uname -m),x86_64)
 	$(MAKE) bench-instructions
@@ -114,6 +117,13 @@ promises: prerequisites
 # ARGUMENTS are those of the benchmark: --cells, --runs, --seconds, --csv. Captures are found by HUMPYARD_TRACES.
 validate: prerequisites
 	$(CARGO) bench --locked --package humpyard-cli --bench validate -- $(ARGUMENTS)
+
+# Before a release. ARGUMENTS are those of `cargo package`: --no-verify, --allow-dirty.
+check-release: prerequisites
+	@scripts/cargo-deny $(DENY)
+	PATH="$(DENY)/bin:$$PATH" $(CARGO) deny --locked check licenses bans sources
+	@scripts/check-packages $(ARGUMENTS)
+	@echo "Not run here, and needed before a release: make test, make reproduce, make validate, make promises."
 
 # ARGUMENTS are those of the benchmark: --turns, --seconds, --json, --plots, --only.
 bench-overload: prerequisites

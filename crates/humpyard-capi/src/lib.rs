@@ -3,7 +3,27 @@
 //! A thin skin on [`humpyard::embed`]: pointers and numbers come in and are looked at, codes and words go out. What a call
 //! cannot know is whether a pointer that is not NULL is good; that is what the safety sections say.
 //!
-//! The names of types are those of Rust; in C they are `struct humpyard_config` and so on.
+//! The names of types are those of Rust; in C they are `struct humpyard_config` and so on. Programs in Rust use the
+//! crate `humpyard`.
+//!
+//! ```
+//! use core::ffi::CStr;
+//! use core::ptr;
+//!
+//! use humpyard_capi::{humpyard_free, humpyard_last_error, humpyard_new, humpyard_next_core};
+//!
+//! // SAFETY: the texts end with a zero, NULL stands for the defaults, and one thread alone uses the scheduler.
+//! unsafe {
+//!     let scheduler = humpyard_new(c"gr3".as_ptr(), ptr::null());
+//!     let mut core = 0;
+//!     assert_eq!(humpyard_next_core(scheduler, 0, &raw mut core), 0, "nothing waits");
+//!     humpyard_free(scheduler);
+//!
+//!     assert!(humpyard_new(c"gr4".as_ptr(), ptr::null()).is_null());
+//!     assert!(CStr::from_ptr(humpyard_last_error()).to_str()?.contains("gr4"));
+//! }
+//! # Ok::<(), core::str::Utf8Error>(())
+//! ```
 mod burst;
 mod data;
 mod failure;

@@ -2,6 +2,28 @@
 //!
 //! Exit codes: 0 done; 1 it ran, but a check failed or the input was damaged; 2 bad usage or input, and nothing was
 //! done.
+//!
+//! ```
+//! use std::rc::Rc;
+//! use std::sync::Arc;
+//! use std::sync::atomic::AtomicBool;
+//!
+//! use humpyard_cli::{Caller, call};
+//!
+//! struct Quiet(Arc<AtomicBool>);
+//!
+//! impl Caller for Quiet {
+//!     fn stop(&self) -> Arc<AtomicBool> {
+//!         Arc::clone(&self.0)
+//!     }
+//!     fn progress(&self, _: u64, _: Option<f64>, _: &str) {}
+//! }
+//!
+//! let words = "sim --input gen:poisson:packets=1000 --policy drr --json".split(' ').map(str::to_owned);
+//! let answer = call(words, Rc::new(Quiet(Arc::default())))?;
+//! assert!(answer.is_success && answer.document.contains("\"drr\""));
+//! # Ok::<(), String>(())
+//! ```
 #![forbid(unsafe_code)]
 
 mod arguments;

@@ -4,6 +4,18 @@
 //! that it tests, and plots shaped like the paper's. It falls into parts that know nothing of each other, each of which
 //! is run from its own streams of chance, so that [`reproduce`] may run them on all cores, and go on where it was ended.
 //!
+//! ```
+//! use humpyard_papers::{Scale, all, find};
+//!
+//! let gr3 = find(&["gr3-*".to_owned()])?;
+//! assert!(!gr3.is_empty() && gr3.len() < all().len());
+//! for experiment in gr3 {
+//!     let about = experiment.about();
+//!     println!("{}: {} ({}), {} parts", about.id, about.title, about.figure, experiment.parts(Scale::Quick));
+//! }
+//! # Ok::<(), humpyard_lab::LabError>(())
+//! ```
+//!
 //! To add one, write a file or folder in the folder of its paper, and two lines in the `mod.rs` there: the module, and
 //! its experiments in the list.
 

@@ -4,6 +4,27 @@
 //!
 //! They can be told apart without colours (by dashes, markers and labels), follow a light or dark background, and say what
 //! they show to those who do not see them: a title, and a description that the caller writes.
+//!
+//! [`LinePlot`], [`BarPlot`], [`HeatPlot`] and [`SurfacePlot`] each draw an [`Svg`]; [`page()`] puts them on a page.
+//!
+//! ```
+//! use humpyard_plot::{Axis, Line, LinePlot, Scale, figures};
+//!
+//! let axis = |label: &str, format| Axis { label: label.to_owned(), scale: Scale::Linear, range: None, format };
+//! let plot = LinePlot {
+//!     title: "Delay by load".to_owned(),
+//!     description: "The delay grows from 1 us at load 0.1 to 9 us at load 0.9.".to_owned(),
+//!     x: axis("load", |load| format!("{load:.1}")),
+//!     y: axis("delay", figures::time),
+//!     lines: vec![Line {
+//!         name: "drr".to_owned(),
+//!         points: vec![(0.1, 1_000.0).into(), (0.5, 2_000.0).into(), (0.9, 9_000.0).into()],
+//!     }],
+//! };
+//! let svg = plot.svg().inline("delay");
+//! assert!(svg.starts_with("<svg") && svg.contains("Delay by load"));
+//! assert_eq!(figures::time(9_000.0), "9.00 us");
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -1,10 +1,37 @@
 //! The live data plane of humpyard: the mechanism and its policies on real threads.
 //!
-//! [`run`] is the dispatcher, on the calling thread: it reads and classifies frames, asks the mechanism, and hands packets
-//! to worker threads over single-producer single-consumer rings; workers do the services' work and hand the frames back,
-//! which go out. In flight are at most so many packets per worker, so the policy decides late. A run can also do everything
-//! on the calling thread, and by a [`Clock`] of its own. [`run_several`] has several dispatchers, each with flows and workers of
-//! its own.
+//! [`run`] is the dispatcher, on the calling thread: it reads and classifies frames, asks the mechanism, and hands
+//! packets to worker threads over single-producer single-consumer rings; workers do the services' work and hand the
+//! frames back, which go out. Each worker has a bounded number of packets in flight, so the policy decides late. A
+//! run can also do everything on the calling thread, and by a [`Clock`] of its own. [`run_several`] has several
+//! dispatchers, each with flows and workers of its own.
+//!
+//! Depend on this crate to run services of your own, or sources and sinks; `humpyard_lab::run_live` takes a
+//! configuration and gives a result. A run is a [`Live`], and ends as an [`Outcome`].
+//!
+//! ```
+//! use std::sync::atomic::AtomicBool;
+//!
+//! use humpyard_core::config::SchedulerConfig;
+//! use humpyard_core::measure::{Measured, Measurements};
+//! use humpyard_core::random::Seed;
+//! use humpyard_policies::spec::PolicySpec;
+//! use humpyard_runtime::{Input, Live, run};
+//! use humpyard_traffic::{Classifier, ClassifierConfig, open};
+//!
+//! let classifier = Classifier::new(ClassifierConfig { flows: 64, ..ClassifierConfig::default() })?;
+//! let config = SchedulerConfig { flows: 64, clients: classifier.clients_max(), ..SchedulerConfig::new(2) };
+//! let measured = Measured::new("hrw".parse::<PolicySpec>()?.build(&config)?, Measurements::new(&config));
+//! let services = vec![humpyard_services::prepare(&"pass".parse()?)?];
+//! let input = Input::new(open("gen:poisson:flows=8,packets=1000", Seed(1))?, None);
+//! let (stop, mut progress) = (AtomicBool::new(false), |_, _| {});
+//! let mut live = Live::new(measured, services, classifier, input, &stop, &mut progress);
+//! live.workers = 2;
+//! let outcome = run(live)?;
+//! assert!(outcome.out.balances());
+//! assert_eq!(outcome.out.forwarded, 1000);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 
 mod clock;

@@ -2,7 +2,21 @@
 //!
 //! A service is one [`Service`]: it is handed a [`Frame`](humpyard_core::frame::Frame), does its work in place and says
 //! what becomes of the frame. [`registry`] lists all services and builds them by name; each worker thread has its own
-//! instance, and what they share is read only.
+//! instance, and what they share is read only. A service of your own becomes a [`Factory`] by [`Factory::new`].
+//!
+//! ```
+//! use humpyard_core::frame::{Frame, LinkType};
+//! use humpyard_services::{Context, DropReason, Generated, Verdict, prepare};
+//!
+//! let firewall = prepare(&"firewall".parse()?)?;
+//! let mut instance = firewall.make();
+//! // An IPv4 header that the capture cut off.
+//! let mut frame = Frame { data: vec![0x45; 8], wire_length: 60, link: LinkType::RawIp, ..Frame::default() };
+//! let verdict = instance.process(&mut frame, &Context::default(), &mut Generated::default());
+//! assert!(matches!(verdict, Verdict::Drop(DropReason::Truncated)), "{verdict:?}");
+//! assert!(prepare(&"fire-wall".parse()?).unwrap_err().to_string().contains("firewall"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! | module | holds |
 //! |---|---|

@@ -5,6 +5,36 @@
 //! how long they take. [`schedule`] asks a sharing policy for the bare sequence of its decisions, and
 //! [`draws`] for its service errors over many random weights. Nothing here depends on
 //! the machine: the same input and seed give the same result everywhere.
+//!
+//! Depend on this crate for a workload or cores of your own; `humpyard_lab::simulate` takes a configuration and
+//! gives a result.
+//!
+//! ```
+//! use humpyard_core::config::SchedulerConfig;
+//! use humpyard_core::cost::Span;
+//! use humpyard_core::id::ClientId;
+//! use humpyard_core::measure::{Measured, Measurements};
+//! use humpyard_core::mechanism::Dispatch;
+//! use humpyard_core::packet::Packet;
+//! use humpyard_core::unit::Time;
+//! use humpyard_policies::spec::PolicySpec;
+//! use humpyard_sim::{Driver, Feed, Packets, TimedCores};
+//!
+//! // Six packets at once, on two cores that take 10 ns for each.
+//! let config = SchedulerConfig { clients: 6, ..SchedulerConfig::new(2) };
+//! let packet = |client| Packet { client: ClientId(client), length: 100, ..Packet::default() };
+//! let packets: Vec<Packet> = (0..6).map(packet).collect();
+//! let cores = TimedCores::new(2, |now: Time, _, _: &Dispatch<&Packet>| {
+//!     let busy = Time::from_ns(10);
+//!     Span { finished: now + busy, busy }
+//! });
+//! let scheduler = "drr".parse::<PolicySpec>()?.build(&config)?;
+//! let measured = Measured::new(scheduler, Measurements::new(&config));
+//! let driven = Driver::new(measured, Packets::new(packets, Feed::Arrivals), cores).drive()?;
+//! assert_eq!(driven.end, Time::from_ns(30));
+//! assert_eq!(driven.measured.account().processed, 6);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 
 mod agenda;

@@ -3,6 +3,17 @@
 //! A host puts [`rendezvous`] into the configuration of its policies, and they decide as without it, in less time.
 //! Which instructions there are is found out at run time. To call code that needs them is `unsafe`, which is why this
 //! is a crate of its own.
+//!
+//! ```
+//! use humpyard_core::config::SchedulerConfig;
+//! use humpyard_core::rendezvous::highest;
+//!
+//! let config = SchedulerConfig { rendezvous: humpyard_simd::rendezvous(), ..SchedulerConfig::new(64) };
+//! let salts: Vec<u64> = (0..64).map(humpyard_core::hash::salt).collect();
+//! for key in 0..100 {
+//!     assert_eq!((config.rendezvous.highest)(key, &salts), highest(key, &salts));
+//! }
+//! ```
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64;

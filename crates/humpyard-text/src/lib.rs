@@ -1,4 +1,23 @@
-//! Files of text that people write, read up to a limit.
+//! Files of text that people write, read up to a limit, with errors that name line and column.
+//!
+//! The other crates of humpyard read costs, topologies and configurations by it. [`TomlFile`] is a file in TOML,
+//! [`TextError`] an error in one line, and [`quantity`] has times, rates and shares with units.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use humpyard_text::TomlFile;
+//! use humpyard_text::quantity::{parse_bit_rate, parse_duration};
+//!
+//! let file = TomlFile { path: "costs.toml", text: "source = \"measured\"\nfixd_ns = 12\n" };
+//! let table = file.table()?;
+//! let error = file.keys(table.get_ref(), "key", &["source", "fixed_ns"]).unwrap_err();
+//! assert!(error.to_string().starts_with("costs.toml:2:1: "), "{error}");
+//!
+//! assert_eq!(parse_duration("250us")?, Duration::from_micros(250));
+//! assert_eq!(parse_bit_rate("10Mbit"), Some(1e7));
+//! # Ok::<(), humpyard_text::TextError>(())
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,18 @@
 //! Which cores are near each other: of this machine, of a file, of a machine by name, or of fan-outs.
+//!
+//! Policies that heed caches take a `humpyard_core::policy::Topology`. [`parse_topology`] makes one from a text,
+//! [`CoreTree::machine`] reads that of this machine, and [`CoreTree::read`] a file.
+//!
+//! ```
+//! use humpyard_core::id::CoreId;
+//!
+//! // Two sockets with two caches of two cores each.
+//! let topology = humpyard_topology::parse_topology("2x2x2")?;
+//! assert_eq!(topology.cores(), 8);
+//! let distance = |a, b| topology.distance_permille(CoreId(a), CoreId(b));
+//! assert!(distance(0, 1) < distance(0, 2) && distance(0, 2) < distance(0, 4));
+//! # Ok::<(), humpyard_text::TextError>(())
+//! ```
 
 #![forbid(unsafe_code)]
 

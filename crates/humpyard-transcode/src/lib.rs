@@ -6,6 +6,20 @@
 //!
 //! What talks to libav is behind the feature `transcode`: it links with the distribution's FFmpeg, which Debian builds
 //! under the GPL, so that what is linked with it must not be handed on under other terms. [`rtp`] and [`picture`] are always there.
+//!
+//! ```
+//! use humpyard_transcode::picture::{Codec, signs, units};
+//! use humpyard_transcode::{OUTPUTS, SOURCE};
+//!
+//! // Parameters, then the start of an IDR picture: a decoder can begin here.
+//! let stream = [0, 0, 1, 0x67, 66, 0, 0, 1, 0x65, 0x88];
+//! assert_eq!(units(&stream).count(), 2);
+//! assert!(signs(Codec::H264, &stream).is_closed);
+//!
+//! // Of 30 pictures of the source, 16 are shown at 15 pictures a second: the last ends after the next group begins.
+//! let (first, end) = OUTPUTS[0].shown((0, 30), SOURCE.pictures_per_second);
+//! assert_eq!((first, end), (0, 16));
+//! ```
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "transcode")]

@@ -4,6 +4,18 @@
 //! Vectorscan is the portable continuation of Hyperscan, with the same C interface. The library is the system's `libhs`
 //! (Debian: `libvectorscan-dev`), linked with the feature `system`; without it this crate is empty.
 //!
+#![cfg_attr(feature = "system", doc = "```")]
+#![cfg_attr(not(feature = "system"), doc = "```ignore")]
+//! use humpyard_vectorscan::{Database, Mode, Scratch};
+//!
+//! let database = Database::new(&["^GET ", "^SSH-"], Mode::Block)?;
+//! let mut scratch = Scratch::new([&database])?;
+//! let mut found = Vec::new();
+//! database.scan(b"SSH-2.0-OpenSSH", &mut scratch, |pattern| found.push(pattern))?;
+//! assert_eq!(found, [1]);
+//! # Ok::<(), humpyard_vectorscan::Error>(())
+//! ```
+//!
 //! # Unsafe
 //! The C library is called through a dozen declarations of our own (`declarations.rs`). What they demand is kept by types: a
 //! [`Database`] never changes and outlives the streams that hold it; a [`Scratch`] is used by one call at a time, for the call

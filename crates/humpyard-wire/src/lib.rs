@@ -2,6 +2,20 @@
 //!
 //! A port is named `KIND:INTERFACE[:name=value,...]`, or `nfqueue:NUMBER`. This crate talks to the kernel, and so has
 //! `unsafe` code, each piece with its reason; everything above it has none.
+//!
+//! [`open`] opens the [`Ports`] of a run: a source and a sink of `humpyard-traffic`. It needs the privileges of the
+//! kernel's sockets; [`drop_privileges`] gives them up afterwards.
+//!
+//! ```
+//! let read = || humpyard_traffic::open("gen:poisson:packets=10", humpyard_core::random::Seed(1));
+//! let input = ["iface:no-such-0".to_owned()];
+//! assert!(humpyard_wire::needed(&input, "out.pcap"));
+//! assert!(!humpyard_wire::needed(&["in.pcap".to_owned()], "out.pcap"));
+//!
+//! let opened = humpyard_wire::open(&input, "null", false, read, humpyard_traffic::create);
+//! let error = opened.err().expect("there is no such interface");
+//! assert!(error.to_string().contains("no-such-0"), "{error}");
+//! ```
 
 mod assembler;
 mod bpf;

@@ -68,7 +68,7 @@ pub(crate) fn delays() -> Result<[f64; 2], Box<dyn Error>> {
     Ok([drr, shortest].map(|run| run.summary.delay_ns.mean))
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     let [drr, shortest] = delays()?;
     assert!(shortest < drr, "who serves the shortest packet first has the least mean delay");
     println!("mean delay: {drr:.0} ns under drr, {shortest:.0} ns under shortest");

@@ -55,7 +55,7 @@ pub(crate) fn steer() -> Result<String, BuildError> {
     Ok(format!("ps-hrw: cores {cores:?}"))
 }
 
-fn main() -> Result<(), BuildError> {
+pub(crate) fn main() -> Result<(), BuildError> {
     println!("{}\n{}", share()?, steer()?);
     Ok(())
 }

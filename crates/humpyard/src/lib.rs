@@ -2,6 +2,34 @@
 //!
 //! A policy is a pure state machine; the same code decides in the simulator, in the live data plane, and in your program.
 //!
+//! To schedule packets, jobs or requests of your own, drive a [`mechanism::Scheduler`]:
+//!
+//! ```
+//! use humpyard::config::SchedulerConfig;
+//! use humpyard::id::{ClientId, CoreId};
+//! use humpyard::mechanism::Arrival;
+//! use humpyard::packet::Packet;
+//! use humpyard::policies::spec::PolicySpec;
+//! use humpyard::unit::{Time, Weight};
+//!
+//! let weights = [3, 1].map(|weight| Weight::new(weight).unwrap());
+//! let mut scheduler =
+//!     "drr".parse::<PolicySpec>()?.build(&SchedulerConfig::new(1).with_clients(weights.to_vec()))?;
+//! for number in 0..80 {
+//!     let packet = Packet { client: ClientId(number % 2), length: 1000, ..Packet::default() };
+//!     assert!(matches!(scheduler.on_arrival(Time::ZERO, &packet), Arrival::Queued(_)));
+//! }
+//! let mut served = [0; 2];
+//! for now in (1..=40).map(Time::from_ns) {
+//!     let dispatch = scheduler.next(now, CoreId(0)).expect("packets wait");
+//!     served[dispatch.packet.client.0 as usize] += 1; // Your work would stand here.
+//!     scheduler.on_completion(now, dispatch.slot, Time::from_ns(1));
+//! }
+//! assert!((29..=31).contains(&served[0]), "the first client has three quarters: {served:?}");
+//! # Ok::<(), humpyard::policy::BuildError>(())
+//! ```
+//!
+//! With the feature `lab`, the default, whole runs are one call:
 //!
 #![cfg_attr(feature = "lab", doc = "```")]
 #![cfg_attr(not(feature = "lab"), doc = "```ignore")]
@@ -18,8 +46,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! To schedule your own packets, feed the mechanism yourself: see [`mechanism::Scheduler`] and
-//! `examples/own_packets.rs`. Hosts in other languages stand on [`embed`].
+//! | feature | adds | modules |
+//! |---|---|---|
+//! | none | the scheduler and its policies | [`mechanism`], [`policies`], [`embed`] |
+//! | `sim` | the simulator and its traffic | `sim`, `traffic` |
+//! | `live` | the data plane, services and interfaces | `runtime`, `services`, `wire`, `traffic` |
+//! | `lab` | runs, comparisons, recommendations, experiments | `lab`, `papers` |
+//! | `vectorscan`, `transcode` | what needs a library of the system | |
+//!
+//! `examples/` has whole programs: a thread pool, an event loop, a server on tokio, a policy, a service and a
+//! traffic model of one's own, a batch of simulations, a hot swap. Hosts in other languages use [`embed`].
 #![forbid(unsafe_code)]
 
 pub mod embed;

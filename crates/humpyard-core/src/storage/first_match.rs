@@ -220,6 +220,7 @@ impl Cut {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    #[cfg(feature = "steps")]
     use std::vec;
 
     use super::*;
