@@ -48,7 +48,7 @@ impl Sweep {
             supervised(py, None, |watch| OpenSweep::begin(plan, Path::new(out), watch.stop()))?.map_err(error)?;
         Ok(match begun {
             Begun::Done(swept) => Self { open: Mutex::new(None), done: Some(document(&swept)?) },
-            Begun::Open(open) => Self { open: Mutex::new(Some(open)), done: None },
+            Begun::Open(open) => Self { open: Mutex::new(Some(*open)), done: None },
         })
     }
 

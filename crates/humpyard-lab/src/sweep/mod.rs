@@ -80,7 +80,7 @@ pub fn sweep(
 ) -> Result<Swept, LabError> {
     let mut open = match OpenSweep::begin(plan.clone(), directory, stop)? {
         Begun::Done(swept) => return Ok(swept),
-        Begun::Open(open) => open,
+        Begun::Open(open) => *open,
     };
     match open.simulate(threads, stop, progress) {
         Ok(()) => open.finish(stop.load(Ordering::Relaxed), Some(threads)),
@@ -111,7 +111,7 @@ pub enum Begun {
     /// An earlier call has done it.
     Done(Swept),
     /// Something is missing.
-    Open(OpenSweep),
+    Open(Box<OpenSweep>),
 }
 
 impl OpenSweep {
@@ -130,7 +130,7 @@ impl OpenSweep {
         let kept = Kept::open(directory, &identity)?;
         let (before, cells) = (kept.len(), (0..plan.cells()).collect());
         let (begin, directory) = (Instant::now(), directory.to_owned());
-        Ok(Begun::Open(Self { plan, identity, directory, begin, kept, before, cells }))
+        Ok(Begun::Open(Box::new(Self { plan, identity, directory, begin, kept, before, cells })))
     }
 
     /// Returns the files that options name, with their SHA-256.
