@@ -25,7 +25,7 @@ struct Machine {
 
 impl Machine {
     fn tick(&mut self) -> Time {
-        self.now = self.now + Time::from_ns(1);
+        self.now += Time::from_ns(1);
         self.now
     }
 
