@@ -67,6 +67,9 @@ pub(crate) struct SteerArguments {
     /// Buckets into which a hash divides connections: a power of two
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(2..=65_536))]
     pub(crate) buckets: u32,
+    /// Hash packets in tunnels by the packet inside: GRE, IP in IP, VXLAN, GTP-U
+    #[arg(long, conflicts_with = "from")]
+    pub(crate) inner: bool,
     /// Write a record to this new file: lines of JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<String>,
@@ -212,6 +215,7 @@ fn observe_options(arguments: &SteerArguments, interface: &str) -> Result<Observ
         every,
         longest: Some(longest),
         bucket_bits: arguments.buckets.trailing_zeros(),
+        inner: arguments.inner,
         seed: Seed(arguments.common.seed),
     })
 }

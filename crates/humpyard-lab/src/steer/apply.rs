@@ -120,8 +120,8 @@ pub fn apply(
     stop: &AtomicBool,
     on_sample: &mut dyn FnMut(Steered<'_>),
 ) -> Result<Applied, LabError> {
-    let ObserveOptions { interface, every, bucket_bits, seed, .. } = &options.observe;
-    let hashing = Hashing { bits: *bucket_bits, seed: *seed };
+    let ObserveOptions { interface, every, bucket_bits, seed, inner, .. } = &options.observe;
+    let hashing = Hashing { bits: *bucket_bits, seed: *seed, inner: *inner };
     let cores = humpyard_wire::processors().map(|all| all.len()).unwrap_or(1);
     let cost_ns = (options.cost_ns.round() as u64).max(1);
     let mut twin = Twin::new(&options.policy, cores, hashing.buckets(), cost_ns, *seed)?;

@@ -54,7 +54,7 @@ fn reason(diagnosis: &Diagnosis, record: &SteerRecord, hot: &ProcessorLoad) -> S
         let is_tunnel = TUNNELS.contains(&flow.protocol) || flow.protocol == 17 && TUNNEL_PORTS.contains(&flow.port);
         return match is_tunnel {
             true => format!(
-                "One tunnel, {}, makes {part:.0} % of them: a hash of what is in the tunnel would divide it.",
+                "One tunnel, {}, makes {part:.0} % of them: a hash of the packets inside divides it (--inner).",
                 flow.flow
             ),
             false => format!(

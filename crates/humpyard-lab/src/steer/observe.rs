@@ -31,6 +31,8 @@ pub struct ObserveOptions {
     pub longest: Option<Duration>,
     /// There are 2 to the power of this many buckets, 16 at most.
     pub bucket_bits: u32,
+    /// Whether packets in tunnels are hashed by the packet inside.
+    pub inner: bool,
     /// The key of the hash.
     pub seed: Seed,
 }
@@ -46,7 +48,7 @@ pub fn observe(
     mut record: Option<&mut dyn Write>,
     on_sample: &mut dyn FnMut(&RecordHead, &SteerSample),
 ) -> Result<SteerRecord, LabError> {
-    let hashing = Hashing { bits: options.bucket_bits, seed: options.seed };
+    let hashing = Hashing { bits: options.bucket_bits, seed: options.seed, inner: options.inner };
     let counters = BucketCounters::observe(&options.interface, hashing)?;
     let mut head =
         RecordHead::new(&options.interface, counters.processors(), hashing.buckets(), options.every, FLOW_SAMPLE);

@@ -9,6 +9,7 @@
 
 mod processors;
 mod program;
+mod tunnel;
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::fs;
@@ -47,6 +48,8 @@ pub struct Hashing {
     pub bits: u32,
     /// The hash is keyed by it.
     pub seed: Seed,
+    /// Whether packets in tunnels are hashed by the packet inside: GRE, IP in IP, VXLAN, GTP-U.
+    pub inner: bool,
 }
 
 impl Hashing {
@@ -146,7 +149,7 @@ impl BucketCounters {
             .transpose()
             .map_err(doing("making the table of cores in the kernel"))?;
         let steered = steering.as_ref().map(|(steering, guard)| steering.described(*guard));
-        let code = program(hashing.bits, hashing.seed, counted, steered);
+        let code = program(hashing, counted, steered);
         let (link, is_native) = attach(&code, &interface).map_err(|error| match error.raw_os_error() {
             Some(libc::EBUSY) => TrafficError::unusable(
                 &port,

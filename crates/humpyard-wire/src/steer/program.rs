@@ -3,9 +3,8 @@
 
 use core::ffi::c_int;
 
-use humpyard_core::random::Seed;
-
-use super::KEY_BYTES;
+use super::tunnel::{Inside, enter};
+use super::{Hashing, KEY_BYTES};
 use crate::assembler::Condition::{Above, AnyBit, Equal, Less, Unequal};
 use crate::assembler::Operation::{Add, And, ShiftLeft, ShiftRight, Subtract, Xor};
 use crate::assembler::Register::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
@@ -28,7 +27,7 @@ const DATA: i16 = 0;
 const DATA_END: i16 = 4;
 
 /// Where the header of IP is, sum and difference of what is hashed, and where the frame ends.
-const CURSOR: Register = R6;
+pub(super) const CURSOR: Register = R6;
 const SUM: Register = R7;
 const DIFFERENCE: Register = R8;
 const END: Register = R9;
@@ -46,8 +45,8 @@ const PROTOCOL: i16 = TUPLE + 36;
 const VERSION: i16 = TUPLE + 37;
 
 /// Types of Ethernet frames, as they are loaded.
-const IPV4: i32 = 0x0800_u16.to_be() as i32;
-const IPV6: i32 = 0x86dd_u16.to_be() as i32;
+pub(super) const IPV4: i32 = 0x0800_u16.to_be() as i32;
+pub(super) const IPV6: i32 = 0x86dd_u16.to_be() as i32;
 const TAGS: [i32; 2] = [0x8100_u16.to_be() as i32, 0x88a8_u16.to_be() as i32];
 /// Tags of VLANs that are passed over.
 const TAGS_MAX: usize = 2;
@@ -84,16 +83,25 @@ pub(super) struct Steered {
     pub(super) guard: i32,
 }
 
-/// Returns the program: it counts in `counted` by 2^`bits` buckets, and steers by `steered`.
-pub(super) fn program(bits: u32, seed: Seed, counted: Counted, steered: Option<Steered>) -> Vec<Instruction> {
+/// Returns the program: it counts in `counted` by buckets, and steers by `steered`.
+pub(super) fn program(hashing: Hashing, counted: Counted, steered: Option<Steered>) -> Vec<Instruction> {
     let mut text = Assembler::default();
-    let hashed = text.label();
+    let [hashed, ethernet_inside, ip_inside] = core::array::from_fn(|_| text.label());
+    let inside = hashing.inner.then_some(Inside { ethernet: ethernet_inside, ip: ip_inside });
     begin(&mut text);
     ethernet(&mut text, hashed);
-    ip(&mut text, hashed);
+    ip(&mut text, inside, hashed);
+    if hashing.inner {
+        text.jump(hashed);
+        text.place(ethernet_inside);
+        ethernet(&mut text, hashed);
+        text.place(ip_inside);
+        clear(&mut text);
+        ip(&mut text, None, hashed);
+    }
     text.place(hashed);
-    mix(&mut text, SUM, DIFFERENCE, seed);
-    text.with_number(ShiftRight, SUM, 64 - bits as i32);
+    mix(&mut text, SUM, DIFFERENCE, hashing.seed);
+    text.with_number(ShiftRight, SUM, 64 - hashing.bits as i32);
     text.store(Word, STACK, BUCKET, SUM);
     count(&mut text, counted);
     if let Some(steered) = steered {
@@ -111,13 +119,18 @@ fn begin(text: &mut Assembler) {
     text.copy(R2, END);
     text.with(Subtract, R2, CURSOR);
     text.store(Long, STACK, LENGTH, R2);
+    clear(text);
+}
+
+/// Forgets what was found in the frame.
+fn clear(text: &mut Assembler) {
     (0..KEY_BYTES as i16 / 8).for_each(|index| text.store_number(Long, STACK, TUPLE + 8 * index, 0));
     text.set(SUM, 0);
     text.set(DIFFERENCE, 0);
 }
 
 /// Jumps if the frame ends within `bytes` bytes from the cursor.
-fn need(text: &mut Assembler, bytes: i32, otherwise: Label) {
+pub(super) fn need(text: &mut Assembler, bytes: i32, otherwise: Label) {
     text.copy(R3, CURSOR);
     text.with_number(Add, R3, bytes);
     text.jump_if_register(Above, R3, END, otherwise);
@@ -142,7 +155,7 @@ fn ethernet(text: &mut Assembler, otherwise: Label) {
 
 /// Takes addresses and ports of the packet of type `R2`, so that source and destination count alike; `done` where there
 /// is no more.
-fn ip(text: &mut Assembler, done: Label) {
+fn ip(text: &mut Assembler, inside: Option<Inside>, done: Label) {
     let [ipv4, ports] = core::array::from_fn(|_| text.label());
     text.jump_if(Equal, R2, IPV4, ipv4);
     text.jump_if(Unequal, R2, IPV6, done);
@@ -151,6 +164,9 @@ fn ip(text: &mut Assembler, done: Label) {
     text.place(ipv4);
     self::ipv4(text, done);
     text.place(ports);
+    if let Some(inside) = inside {
+        enter(text, inside, done);
+    }
     self::ports(text, done);
 }
 
