@@ -18,7 +18,10 @@ PROMETHEUS = $(abspath $(or $(CARGO_TARGET_DIR),target))/prometheus
 # Property tests draw the same cases each time. By `cargo test` alone they draw others each time.
 PROPTEST_RNG_SEED ?= 1
 
-.PHONY: help demo test reproduce format lint docs check-no-std bench bench-instructions bench-share bench-sim bench-dispatch bench-overload bench-wire bench-python validate promises check-release install prerequisites prometheus python transcode clean
+# Where the Python package is installed as users install it.
+PACKAGE = $(abspath $(or $(CARGO_TARGET_DIR),target))/package-python
+
+.PHONY: help demo test reproduce format lint docs check-no-std bench bench-instructions bench-share bench-sim bench-dispatch bench-overload bench-wire bench-python validate promises check-release package install prerequisites prometheus python transcode clean
 
 help:
 	@echo "make demo     show who waits under three policies, simulated and live, and write report.html (half a minute after the build)"
@@ -34,7 +37,7 @@ help:
 	@echo "make bench-python  time simulations from Python in turn with the command line (two minutes after the builds)"
 	@echo "make validate  hold the simulator against live runs, in a hundred cells (half an hour, alone on the machine; ARGUMENTS=...)"
 	@echo "make promises  hold recommend against captures of real programs, made on the spot (half an hour, alone; root)"
-	@echo "make check-release  check what is published: each crate alone, packages, licences, duplicates (half an hour the first time; ARGUMENTS=--no-verify: less)"
+	@echo "make check-release  check what is published: each crate alone, packages, licences, duplicates, instructions of simulations from Python (half an hour the first time; ARGUMENTS=--no-verify: less)"
 	@echo "make install  build the library for C alone, and install it with header and pkg-config file (DESTDIR=, PREFIX=, LIBDIR=)"
 	@echo "make clean    remove everything built"
 
@@ -101,12 +104,15 @@ bench-dispatch: prerequisites
 	$(CARGO) bench --locked --package humpyard --bench dispatch -- $(ARGUMENTS)
 
 # The package as users build it.
-bench-python: prerequisites
+bench-python: package
+	$(PACKAGE)/bin/python crates/humpyard-python/benchmarks/simulate.py ./target/release/humpyard
+
+# The Python package in an environment of its own, and the command line beside it.
+package: prerequisites
 	@scripts/prerequisites python
 	$(CARGO) build --locked --release --package humpyard-cli
-	python3 -m venv --clear $(or $(CARGO_TARGET_DIR),target)/package
-	$(or $(CARGO_TARGET_DIR),target)/package/bin/pip install --quiet --disable-pip-version-check ./crates/humpyard-python
-	$(or $(CARGO_TARGET_DIR),target)/package/bin/python crates/humpyard-python/benchmarks/simulate.py ./target/release/humpyard
+	python3 -m venv --clear $(PACKAGE)
+	$(PACKAGE)/bin/pip install --quiet --disable-pip-version-check ./crates/humpyard-python
 
 # ARGUMENTS are --captures N and --json FILE.
 promises: prerequisites
@@ -123,6 +129,9 @@ check-release: prerequisites
 	@scripts/cargo-deny $(DENY)
 	PATH="$(DENY)/bin:$$PATH" $(CARGO) deny --locked check licenses bans sources
 	@scripts/check-packages $(ARGUMENTS)
+	@scripts/prerequisites valgrind
+	$(MAKE) package
+	$(PACKAGE)/bin/python crates/humpyard-python/benchmarks/simulate.py --instructions ./target/release/humpyard
 	@echo "Not run here, and needed before a release: make test, make reproduce, make validate, make promises."
 
 # ARGUMENTS are those of the benchmark: --turns, --seconds, --json, --plots, --only.

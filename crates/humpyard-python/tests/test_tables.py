@@ -16,6 +16,49 @@ def needs(*libraries: str) -> bool:
     return any(importlib.util.find_spec(library) is None for library in libraries)
 
 
+class Sweeps(unittest.TestCase):
+    """The queries of docs/sweep.md, on a dataset of a sweep."""
+
+    directory: tempfile.TemporaryDirectory[str]
+    runs: Path
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.directory = tempfile.TemporaryDirectory()
+        plan = {
+            "options": {"input": "gen:poisson:packets=300", "cores": 2},
+            "axes": {"policy": ["drr", "hrw"], "load": [0.5, 0.9]},
+            "repeat": {"times": 3},
+        }
+        hy.sweep(plan, out=cls.directory.name)
+        cls.runs = Path(cls.directory.name, "runs.parquet")
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        cls.directory.cleanup()
+
+    @unittest.skipIf(needs("duckdb"), "duckdb is not installed")
+    def test_duckdb(self) -> None:
+        import duckdb
+
+        query = f"select policy, load, median(delay_p99_ns) from '{self.runs}' group by all order by all"
+        found = duckdb.sql(query)
+        assert found is not None
+        rows = found.fetchall()
+        self.assertEqual([row[:2] for row in rows], [("drr", 0.5), ("drr", 0.9), ("hrw", 0.5), ("hrw", 0.9)])
+        self.assertTrue(all(row[2] > 0 for row in rows))
+
+    @unittest.skipIf(needs("polars"), "polars is not installed")
+    def test_polars(self) -> None:
+        import polars as pl
+
+        medians = pl.scan_parquet(self.runs).group_by("policy", "load").agg(pl.col("delay_p99_ns").median()).collect()
+        self.assertEqual(medians.height, 4)
+        # Delay grows with the load, under each policy.
+        for (policy,), group in medians.sort("load").group_by("policy", maintain_order=True):
+            self.assertTrue(group["delay_p99_ns"].is_sorted(), policy)
+
+
 class Libraries(unittest.TestCase):
     @unittest.skipIf(needs("polars"), "polars is not installed")
     def test_polars(self) -> None:
