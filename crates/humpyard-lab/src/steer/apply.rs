@@ -8,6 +8,7 @@ use humpyard_policies::spec::PolicySpec;
 use humpyard_wire::{BucketCounters, FLOW_SAMPLE, Hashing};
 use serde::Serialize;
 
+use super::check_steers;
 use super::observe::{Look, ObserveOptions, queues, wait};
 use super::record::{RecordHead, SteerSample};
 use super::twin::Twin;
@@ -122,14 +123,16 @@ pub fn apply(
 ) -> Result<Applied, LabError> {
     let ObserveOptions { interface, every, bucket_bits, seed, inner, .. } = &options.observe;
     let hashing = Hashing { bits: *bucket_bits, seed: *seed, inner: *inner };
-    let cores = humpyard_wire::processors().map(|all| all.len()).unwrap_or(1);
+    let numbers = online()?;
+    check_steers(&options.policy, numbers.len())?;
     let cost_ns = (options.cost_ns.round() as u64).max(1);
-    let mut twin = Twin::new(&options.policy, cores, hashing.buckets(), cost_ns, *seed)?;
-    let counters = BucketCounters::steer(interface, hashing, twin.table(), options.guard)?;
+    let mut twin = Twin::new(&options.policy, numbers.len(), hashing.buckets(), cost_ns, *seed)?;
+    let wanted = |twin: &Twin| twin.table().iter().map(|&core| numbers[core as usize]).collect::<Vec<u32>>();
+    let counters = BucketCounters::steer(interface, hashing, &wanted(&twin), options.guard)?;
     let mut head = RecordHead::new(interface, counters.processors(), hashing.buckets(), *every, FLOW_SAMPLE);
     (head.native, (head.queues, head.rps)) = (counters.is_native(), queues(interface));
     let begin = Instant::now();
-    let (first, mut table, mut moves, mut packets) = (Look::at(&counters)?, twin.table().to_vec(), 0, 0);
+    let (first, mut table, mut moves, mut packets) = (Look::at(&counters)?, wanted(&twin), 0, 0);
     let (mut last, mut samples, mut latest) = (first.clone(), 0, VecDeque::new());
     let (mut worse_since, mut rolled_back) = (None, None);
     while rolled_back.is_none() && wait(begin, &options.observe, samples, stop) {
@@ -138,7 +141,7 @@ pub fn apply(
         last = look;
         let length = sample.time_ns - latest.back().map_or(0, |last: &SteerSample| last.time_ns);
         twin.play(length, &sample.buckets);
-        counters.set(twin.table())?;
+        counters.set(&wanted(&twin))?;
         let now = counters.cores()?;
         moves += now.iter().zip(&table).filter(|(now, before)| now != before).count() as u64;
         packets += sample.buckets.iter().map(|bucket| bucket.packets).sum::<u64>();
@@ -157,11 +160,18 @@ pub fn apply(
         seconds: begin.elapsed().as_secs_f64(),
         packets,
         moves,
-        pending: table.iter().zip(twin.table()).filter(|(now, wanted)| now != wanted).count() as u64,
+        pending: table.iter().zip(wanted(&twin)).filter(|(now, wanted)| *now != wanted).count() as u64,
         before: options.before,
         meanwhile: Strain::of([&last.since(&first, head.processors)]),
         rolled_back,
     })
+}
+
+/// Returns the numbers of the processors that are online.
+fn online() -> Result<Vec<u32>, LabError> {
+    let all = humpyard_wire::processors()
+        .map_err(|error| LabError::option(format!("the kernel does not tell what processors do: {error}")))?;
+    Ok(all.iter().map(|count| count.processor).collect())
 }
 
 /// Says why to end: it has been worse than before for as long as that is borne.

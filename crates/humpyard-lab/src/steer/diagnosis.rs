@@ -9,6 +9,7 @@ use humpyard_policies::spec::PolicySpec;
 use serde::Serialize;
 
 use super::cause::cause;
+use super::check_steers;
 use super::record::{HeavyFlow, SteerRecord};
 use super::replay::{Moves, NOW, Replay};
 use crate::choice::host::Host;
@@ -105,7 +106,7 @@ pub struct Foreseen {
     pub margin: f64,
 }
 
-/// Replays a record under what there is and under these policies, on this many cores.
+/// Replays a record under what there is and under these policies, on as many cores as there were processors.
 ///
 /// # Errors
 /// A policy that cannot steer these cores, and a record without packets.
@@ -123,9 +124,11 @@ pub fn diagnose(
             diagnosis.interface, diagnosis.seconds
         )));
     }
+    let cores = diagnosis.processors.len();
+    policies.iter().try_for_each(|policy| check_steers(policy, cores))?;
     let replay = Replay::of(record, seed)?;
     diagnosis.stands_for = replay.stands_for;
-    let config = configuration(&replay, &diagnosis, record.head.processors, seed);
+    let config = configuration(&replay, &diagnosis, cores, seed);
     for policy in core::iter::once(&replay.now).chain(policies) {
         progress(&policy.to_string());
         let foreseen =
@@ -172,9 +175,10 @@ impl Diagnosis {
 }
 
 fn loads(record: &SteerRecord, packets_of: &BTreeMap<u32, u64>, packets: u64) -> Vec<ProcessorLoad> {
-    let numbers = record.samples.first().map_or(&[][..], |sample| &sample.processors).iter().map(|one| one.processor);
     let ns = record.length().as_nanos().max(1) as f64;
-    numbers
+    record
+        .processors()
+        .into_iter()
         .map(|number| {
             let of = || {
                 record.samples.iter().flat_map(|sample| &sample.processors).filter(move |one| one.processor == number)
@@ -393,5 +397,28 @@ pub(super) mod tests {
     fn a_record_of_nothing_is_refused() {
         let said = diagnose(&record(&[], [0.0; 4]), &[], Seed(1), &AtomicBool::new(false), &mut |_| {}).unwrap_err();
         assert!(said.to_string().starts_with("nothing arrived at `eth0` in 10.0 s"), "{said}");
+    }
+
+    #[test]
+    fn a_policy_that_does_not_steer_is_refused() {
+        for policy in ["drr", "everest"] {
+            let policies = [policy.parse().unwrap()];
+            let said = diagnose(&unlucky(), &policies, Seed(1), &AtomicBool::new(false), &mut |_| {}).unwrap_err();
+            assert!(said.to_string().contains("does not steer packets to cores: name one of hrw"), "{said}");
+        }
+    }
+
+    /// Numbers of processors need not be those of cores: the kernel may have room for more, and some may be offline.
+    #[test]
+    fn processors_that_are_not_there_are_no_cores() {
+        let mut record = unlucky();
+        record.head.processors = 64;
+        for sample in &mut record.samples {
+            sample.processors.iter_mut().for_each(|one| one.processor *= 10);
+            sample.buckets.iter_mut().for_each(|bucket| bucket.processor *= 10);
+        }
+        let [found, expected] = [&record, &unlucky()].map(|record| diagnosed(record, &["rss++"], 1));
+        assert_eq!(found.policies, expected.policies);
+        assert_eq!(found.processors.iter().map(|one| one.processor).collect::<Vec<_>>(), [0, 10, 20, 30]);
     }
 }

@@ -18,5 +18,24 @@ pub use self::diagnosis::{Diagnosis, Foreseen, ProcessorLoad, diagnose};
 pub use self::observe::{ObserveOptions, observe};
 pub use self::record::{BucketSample, HeavyFlow, ProcessorSample, RecordHead, SteerRecord, SteerSample};
 
+use humpyard_core::config::SchedulerConfig;
+use humpyard_policies::spec::PolicySpec;
+
+use crate::LabError;
+
+/// Checks that a policy does nothing but steer, on this many cores.
+fn check_steers(policy: &PolicySpec, cores: usize) -> Result<(), LabError> {
+    let config = SchedulerConfig::new(cores).with_flows(2);
+    let refused = |error: humpyard_core::policy::BuildError| LabError::option(error.to_string());
+    let steers = policy.build_steer(&config).map_err(refused)?.is_some();
+    match steers && policy.build_allocate(&config).map_err(refused)?.is_none() {
+        true => Ok(()),
+        false => Err(LabError::option(format!(
+            "`{policy}` does not steer packets to cores: name one of {}",
+            STEER_POLICIES.join(", ")
+        ))),
+    }
+}
+
 /// Policies that can steer buckets, in the order in which they are compared unless told otherwise.
 pub const STEER_POLICIES: [&str; 7] = ["hrw", "ahrw", "ca-ahrw", "ps-hrw", "rss++", "ap", "flow-slice"];

@@ -160,6 +160,14 @@ impl SteerRecord {
         }
     }
 
+    /// Returns the processors that were there, ascending. The kernel may have numbers for more.
+    pub(super) fn processors(&self) -> Vec<u32> {
+        let of = |sample: &SteerSample| sample.processors.iter().map(|one| one.processor).collect();
+        let mut numbers: Vec<u32> = self.samples.first().map_or_else(Vec::new, of);
+        numbers.sort_unstable();
+        numbers
+    }
+
     /// Returns how long the record is.
     pub fn length(&self) -> Duration {
         Duration::from_nanos(self.samples.last().map_or(0, |sample| sample.time_ns))
@@ -170,6 +178,9 @@ impl SteerRecord {
 fn check(sample: SteerSample, head: &RecordHead, before: Option<&SteerSample>) -> Result<SteerSample, String> {
     if before.is_some_and(|before| before.time_ns >= sample.time_ns) {
         return Err(format!("time_ns is {}, which is not behind the line before", sample.time_ns));
+    }
+    if sample.processors.is_empty() {
+        return Err("no processor is named".to_owned());
     }
     let is_strange =
         |found: &&BucketSample| found.bucket as usize >= head.buckets || found.processor as usize >= head.processors;

@@ -48,6 +48,7 @@ impl Replay {
         let all: u64 = record.samples.iter().flat_map(|sample| &sample.buckets).map(|bucket| bucket.packets).sum();
         let stands_for = all.div_ceil(PACKETS_MAX).max(1);
         let mut random = seed.stream("steer/replay");
+        let cores: HashMap<u32, u32> = record.processors().into_iter().zip(0..).collect();
         let (mut packets, mut begin) = (Vec::new(), 0);
         for sample in &record.samples {
             let first = packets.len();
@@ -56,18 +57,17 @@ impl Replay {
                 let bytes = (found.bytes / found.packets.max(1)).clamp(60, 65_535) as u32;
                 let replayed =
                     found.packets / stands_for + u64::from(random.below(stands_for) < found.packets % stands_for);
-                packets.extend(
-                    (0..replayed).map(|_| (begin + random.below(length), found.bucket, bytes, found.processor)),
-                );
+                packets.extend((0..replayed).map(|_| (begin + random.below(length), found.bucket, bytes)));
             }
-            packets[first..].sort_by_key(|&(time, bucket, ..)| (time, bucket));
+            packets[first..].sort_unstable();
             begin = sample.time_ns;
         }
-        Ok(Self { table: table(&packets)?, stands_for, now: now(record, &packets)? })
+        Ok(Self { table: table(&packets)?, stands_for, now: now(record, &cores, &packets)? })
     }
 }
 
-type Replayed = (u64, u32, u32, u32);
+/// When a packet arrives, its bucket, and its length.
+type Replayed = (u64, u32, u32);
 
 fn table(packets: &[Replayed]) -> Result<PacketTable, LabError> {
     let times: Vec<u64> = packets.iter().map(|packet| packet.0).collect();
@@ -78,7 +78,7 @@ fn table(packets: &[Replayed]) -> Result<PacketTable, LabError> {
 }
 
 /// Returns the policy that sends each bucket where it went: to the processor that took most of it in the sample.
-fn now(record: &SteerRecord, packets: &[Replayed]) -> Result<PolicySpec, LabError> {
+fn now(record: &SteerRecord, cores: &HashMap<u32, u32>, packets: &[Replayed]) -> Result<PolicySpec, LabError> {
     // The simulator numbers flows as they come.
     let mut numbers: HashMap<u32, u32> = HashMap::new();
     for &(_, bucket, ..) in packets {
@@ -92,7 +92,9 @@ fn now(record: &SteerRecord, packets: &[Replayed]) -> Result<PolicySpec, LabErro
             let best = most.entry(flow).or_default();
             *best = (*best).max((found.packets, found.processor));
         }
-        most.into_iter().map(|(flow, (_, processor))| (flow, CoreId::from_index(processor as usize))).collect()
+        // A processor that has gone since had packets, too: they are the first core's here.
+        let core = |processor| CoreId::from_index(cores.get(&processor).copied().unwrap_or(0) as usize);
+        most.into_iter().map(|(flow, (_, processor))| (flow, core(processor))).collect()
     };
     let ends = record.samples.iter().map(|sample| Time::from_ns(sample.time_ns)).collect();
     let homes = Arc::new(Homes { ends, homes: record.samples.iter().map(of_sample).collect() });
