@@ -29,40 +29,40 @@ const RUNS: [Run; 6] = [
         name: "drr",
         command: "sim --input gen:poisson:flows=64,pps=14700000,packets=N --policy drr --cores 1 \
                   --costs table:measured --json",
-        few_max: 64_400_000,
-        many_max: 111_900_000,
+        few_max: 40_300_000,
+        many_max: 88_600_000,
         packet_max: 1_205,
     },
     Run {
         name: "hrw",
         command: "sim --input gen:poisson:flows=64,pps=14700000,packets=N --policy hrw --cores 8 \
                   --costs table:measured --json",
-        few_max: 60_700_000,
-        many_max: 106_500_000,
+        few_max: 36_500_000,
+        many_max: 83_100_000,
         packet_max: 1_160,
     },
     Run {
         name: "everest",
         command: "sim --input gen:onoff:packets=N,pps=709600 --policy everest --cores 16 \
                   --services tcp=forward,udp=forward,other=forward --costs table:measured --json",
-        few_max: 77_800_000,
-        many_max: 148_900_000,
+        few_max: 50_900_000,
+        many_max: 123_700_000,
         packet_max: 1_800,
     },
     // Live, from a capture, on one thread, without the work of a service.
     Run {
         name: "run",
         command: "run --input CAPTURE --loop ROUNDS --rate line --policy hrw --services pass --workers 0 --json",
-        few_max: 110_300_000,
-        many_max: 170_700_000,
+        few_max: 86_500_000,
+        many_max: 146_800_000,
         packet_max: 1_500,
     },
     // With the default service, which forwards as a router does.
     Run {
         name: "run_forward",
         command: "run --input CAPTURE --loop ROUNDS --rate line --policy hrw --workers 0 --json",
-        few_max: 119_000_000,
-        many_max: 196_100_000,
+        few_max: 95_200_000,
+        many_max: 172_600_000,
         packet_max: 1_960,
     },
     // From a generator, which makes each frame.
@@ -70,8 +70,8 @@ const RUNS: [Run; 6] = [
         name: "run_generated",
         command: "run --input gen:poisson:flows=64,pps=14700000,packets=N --rate line --policy hrw --services pass \
                   --workers 0 --json",
-        few_max: 73_300_000,
-        many_max: 143_300_000,
+        few_max: 49_000_000,
+        many_max: 119_200_000,
         packet_max: 1_757,
     },
 ];
