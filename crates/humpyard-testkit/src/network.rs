@@ -142,6 +142,19 @@ pub fn join(one: &Namespace, its: &str, other: &Namespace, others: &str) {
     join_by_queues(1, one, its, other, others);
 }
 
+/// Two namespaces that a virtual cable joins, with the addresses 10.9.0.1 at `here` and 10.9.0.2 at `there`. Frames from
+/// `there` have their checksums, as on a wire: a cable of the kernel leaves them out.
+pub fn pair_with_checksums() -> (Namespace, Namespace) {
+    let (here, there) = (Namespace::make(), Namespace::make());
+    [&here, &there].into_iter().for_each(Namespace::silence);
+    join(&here, "here", &there, "there");
+    here.ip("address add 10.9.0.1/24 dev here");
+    there.ip("address add 10.9.0.2/24 dev there");
+    let output = there.run("ethtool -K there tx off");
+    assert!(output.status.success(), "{output:?}");
+    (here, there)
+}
+
 /// [`join`], by interfaces with so many queues in each direction.
 ///
 /// # Panics

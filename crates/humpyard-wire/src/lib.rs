@@ -21,6 +21,7 @@ mod assembler;
 mod bpf;
 mod btf;
 mod carrier;
+mod connection_hash;
 mod ethtool;
 mod interface;
 mod nfqueue;

@@ -6,26 +6,13 @@ use std::time::Duration;
 
 use humpyard_core::frame::Frame;
 use humpyard_core::random::Seed;
-use humpyard_testkit::network::{Namespace, join, turn};
+use humpyard_testkit::network::{Namespace, pair_with_checksums, turn};
 use humpyard_wire::{BucketCounters, FLOW_SAMPLE, Hashing, PacketCount, processors};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
 const HASHING: Hashing = Hashing { bits: 7, seed: Seed(1), inner: false };
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// Two ends of a cable, with addresses.
-fn pair() -> (Namespace, Namespace) {
-    let (here, there) = (Namespace::make(), Namespace::make());
-    [&here, &there].into_iter().for_each(Namespace::silence);
-    join(&here, "here", &there, "there");
-    here.ip("address add 10.9.0.1/24 dev here");
-    there.ip("address add 10.9.0.2/24 dev there");
-    // A virtual cable carries frames whose checksums are not computed yet; what goes to another core needs them.
-    let output = there.run("ethtool -K there tx off");
-    assert!(output.status.success(), "{output:?}");
-    (here, there)
-}
 
 /// Sends UDP packets from `there` on the first processor, `packets` of each of `flows` ports, all of which arrive.
 fn send(here: &Namespace, there: &Namespace, flows: u16, packets: u16) {
@@ -67,7 +54,7 @@ fn total(counts: &[PacketCount]) -> u64 {
 #[test]
 fn what_arrives_is_counted_by_bucket_and_goes_on() {
     let Some(_turn) = turn() else { return };
-    let (here, there) = pair();
+    let (here, there) = pair_with_checksums();
     let counters = here.within(|| BucketCounters::observe("here", HASHING)).unwrap();
     send(&here, &there, 20, 10);
     let counts = by_bucket(&counters);
@@ -86,7 +73,7 @@ fn each_bucket_goes_to_its_core_and_moves_when_it_is_empty() {
         eprintln!("SKIPPED: there is no second processor");
         return;
     }
-    let (here, there) = pair();
+    let (here, there) = pair_with_checksums();
     let (first, second) = (vec![0; HASHING.buckets()], vec![1; HASHING.buckets()]);
     let guard = Duration::from_millis(20);
     let counters = here.within(|| BucketCounters::steer("here", HASHING, &first, guard)).unwrap();
@@ -106,7 +93,7 @@ fn each_bucket_goes_to_its_core_and_moves_when_it_is_empty() {
 #[test]
 fn heavy_flows_are_found() {
     let Some(_turn) = turn() else { return };
-    let (here, there) = pair();
+    let (here, there) = pair_with_checksums();
     let counters = here.within(|| BucketCounters::observe("here", HASHING)).unwrap();
     send(&here, &there, 1, 2000);
     send(&here, &there, 20, 2);
@@ -122,7 +109,7 @@ fn heavy_flows_are_found() {
 #[test]
 fn what_cannot_be_is_refused_in_a_line() {
     let Some(_turn) = turn() else { return };
-    let (here, _there) = pair();
+    let (here, _there) = pair_with_checksums();
     let refusal = |interface| here.within(|| BucketCounters::observe(interface, HASHING)).unwrap_err().to_string();
     assert_eq!(refusal("nowhere").lines().count(), 1);
     assert!(refusal("nowhere").contains("no interface `nowhere`"), "{}", refusal("nowhere"));
@@ -193,7 +180,7 @@ fn buckets(counters: &BucketCounters, there: &Namespace, frames: &[(&str, Vec<u8
 #[test]
 fn packets_in_tunnels_are_hashed_by_the_packet_inside_if_asked() {
     let Some(_turn) = turn() else { return };
-    let (here, there) = pair();
+    let (here, there) = pair_with_checksums();
     let (one, other) = (frames(1000), frames(1001));
     let hashing = Hashing { bits: 16, inner: true, ..HASHING };
     let counters = here.within(|| BucketCounters::observe("here", hashing)).unwrap();

@@ -26,7 +26,7 @@ struct Limits {
     longest: u32,
 }
 
-/// Lets packets of at most so many bytes pass, and counts those by their IP protocol.
+/// Lets packets pass up to a length, and counts them by their IP protocol.
 struct Meter {
     limits: Arc<Limits>,
     passed: BTreeMap<u8, u64>,

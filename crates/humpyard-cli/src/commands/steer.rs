@@ -2,8 +2,8 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
-use std::fs::OpenOptions;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -14,6 +14,7 @@ use humpyard::lab::steer::{
 };
 use humpyard::policies::spec::PolicySpec;
 use humpyard::random::Seed;
+use humpyard::traffic::capture::PartialFile;
 
 use crate::arguments::CommonOptions;
 use crate::failure::Failure;
@@ -49,7 +50,7 @@ pub(crate) struct SteerArguments {
     /// Steer only if the policy is foreseen to make 99 of 100 packets this much faster
     #[arg(long, value_name = "PART", requires = "apply", value_parser = part)]
     pub(crate) apply_if: Option<f64>,
-    /// End by itself, and with exit code 1, if it is worse than before for this long: more drops, or a busier processor
+    /// End by itself, and with exit code 1, if more packets are dropped than before, or a processor is busier, for this long
     #[arg(long, value_name = "TIME", requires = "apply", allow_hyphen_values = true)]
     pub(crate) rollback: Option<String>,
     /// End after steering for this long
@@ -230,25 +231,27 @@ fn observed(arguments: &SteerArguments, interface: &str, stop: &AtomicBool) -> R
         packets += sample.buckets.iter().map(|bucket| bucket.packets).sum::<u64>();
         progress.update(packets, Some(sample.time_ns as f64 / longest.as_nanos() as f64));
     };
-    let record = observe(&options, stop, file.as_mut().map(|(_, file)| file as &mut dyn Write), &mut show)?;
-    if let Some((name, mut file)) = file {
-        file.flush().map_err(|error| Failure::new(format!("{name}: the record cannot be written: {error}")))?;
-    }
+    let record = observe(&options, stop, file.as_mut().map(|file| file as &mut dyn Write), &mut show)?;
     if record.samples.is_empty() {
         return Err(Failure::new("ended before the first sample: nothing is known of the interface"));
+    }
+    if let Some((name, file)) = arguments.record.as_deref().zip(file) {
+        let whole = file.into_inner().map_err(|error| error.into_error());
+        whole.and_then(PartialFile::finish).map_err(|error| unwritable(name, &error))?;
     }
     Ok(record)
 }
 
-/// Creates a record, whose lines are written as they come: what was seen until a crash is kept.
-fn create(name: &str) -> Result<(String, BufWriter<std::fs::File>), Failure> {
-    let file = OpenOptions::new().write(true).create_new(true).open(name).map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => {
-            Failure::new(format!("--record: `{name}` exists: name another file, or remove it"))
-        }
-        _ => Failure::new(format!("--record: `{name}` cannot be written: {error}")),
-    })?;
-    Ok((name.to_owned(), BufWriter::new(file)))
+/// Begins a record, which gets its name when it is whole.
+fn create(name: &str) -> Result<BufWriter<PartialFile>, Failure> {
+    if Path::new(name).exists() {
+        return Err(Failure::new(format!("--record: `{name}` exists: name another file, or remove it")));
+    }
+    PartialFile::create(Path::new(name)).map(BufWriter::new).map_err(|error| unwritable(name, &error))
+}
+
+fn unwritable(name: &str, error: &io::Error) -> Failure {
+    Failure::new(format!("--record: `{name}` cannot be written: {error}"))
 }
 
 fn text(diagnosis: &Diagnosis) -> String {

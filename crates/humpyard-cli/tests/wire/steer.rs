@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use humpyard_testkit::network::{Namespace, join, turn};
+use humpyard_testkit::network::{Namespace, pair_with_checksums, turn};
 use serde_json::Value;
 
 use crate::refusals::refusal;
@@ -13,18 +13,6 @@ use crate::refusals::refusal;
 const HUMPYARD: &str = env!("CARGO_BIN_EXE_humpyard");
 /// Flows, of which the first has every other packet.
 const FLOWS: u16 = 60;
-
-fn pair() -> (Namespace, Namespace) {
-    let (here, there) = (Namespace::make(), Namespace::make());
-    [&here, &there].into_iter().for_each(Namespace::silence);
-    join(&here, "here", &there, "there");
-    here.ip("address add 10.9.0.1/24 dev here");
-    there.ip("address add 10.9.0.2/24 dev there");
-    // A virtual cable carries frames whose checksums are not computed yet; what goes to another core needs them.
-    let output = there.run("ethtool -K there tx off");
-    assert!(output.status.success(), "{output:?}");
-    (here, there)
-}
 
 /// Runs humpyard in `here` while `there` sends, and returns what it says, with how many packets were sent and received
 /// in all. Each packet is sent when the one before has arrived.
@@ -65,7 +53,7 @@ fn document(output: &std::process::Output) -> Value {
 #[test]
 fn an_interface_is_observed_recorded_and_diagnosed_again() {
     let Some(_turn) = turn() else { return };
-    let (here, there) = pair();
+    let (here, there) = pair_with_checksums();
     let directory = tempfile::tempdir().unwrap();
     let record = directory.path().join("here.jsonl");
     let record = record.to_str().unwrap();
@@ -88,12 +76,16 @@ fn an_interface_is_observed_recorded_and_diagnosed_again() {
     assert_eq!(document(&again.output().unwrap()), found, "a record has all that a diagnosis is made of");
     let said = refusal(&here, HUMPYARD, &format!("steer --observe here --record {record}"));
     assert!(said.contains("exists"), "{said}");
+    let other = directory.path().join("other.jsonl");
+    refusal(&here, HUMPYARD, &format!("steer --observe nowhere --record {}", other.display()));
+    refusal(&here, HUMPYARD, "steer --observe here --for 100ms --record /nowhere/here.jsonl");
+    assert!(!other.exists(), "an interface that is refused leaves no record");
 }
 
 #[test]
 fn an_interface_is_steered_loses_nothing_and_is_then_as_before() {
     let Some(_turn) = turn() else { return };
-    let (here, there) = pair();
+    let (here, there) = pair_with_checksums();
     let words = "steer --apply cpumap:here --policy rss++:interval=20000 --for 500ms --until 2s --json --quiet";
     let (output, sent, received) = while_sending(&here, &there, words);
     let found = document(&output);
@@ -108,7 +100,7 @@ fn an_interface_is_steered_loses_nothing_and_is_then_as_before() {
 #[test]
 fn what_is_not_worth_it_is_not_applied() {
     let Some(_turn) = turn() else { return };
-    let (here, there) = pair();
+    let (here, there) = pair_with_checksums();
     let words = "steer --apply cpumap:here --policy hrw --for 500ms --apply-if 99% --quiet";
     let (output, ..) = while_sending(&here, &there, words);
     let said = String::from_utf8_lossy(&output.stderr);
@@ -119,7 +111,7 @@ fn what_is_not_worth_it_is_not_applied() {
 #[test]
 fn what_cannot_be_steered_is_refused_in_one_line() {
     let Some(_turn) = turn() else { return };
-    let (here, _there) = pair();
+    let (here, _there) = pair_with_checksums();
     for (words, expected) in [
         ("", "name an interface"),
         ("--observe nowhere", "humpyard: nowhere: no interface `nowhere`"),

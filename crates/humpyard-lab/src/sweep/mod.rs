@@ -55,7 +55,7 @@ pub struct Swept {
 }
 
 impl Swept {
-    /// Describes a sweep that was ended from outside, with this many simulations done of those that are planned;
+    /// Describes a sweep that a user ended, of which the given number of simulations is done;
     /// `before` of them by earlier calls.
     pub fn interrupted(plan: &Plan, directory: &Path, before: usize, (runs, planned): (usize, usize)) -> Self {
         let swept = swept(plan, &directory.join(DATASET), &directory.join(MANIFEST), runs);

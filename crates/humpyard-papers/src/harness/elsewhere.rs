@@ -1,5 +1,5 @@
-//! Parts of experiments that other processes run. What they make is kept as if a run that was ended had made it: a run
-//! that follows has the rest to do, which is what measures times, and writes everything.
+//! Parts of experiments that other processes run. Their results are kept as those of an interrupted run are. The next
+//! run does the rest, the parts that measure times, and writes everything.
 
 use humpyard_lab::LabError;
 

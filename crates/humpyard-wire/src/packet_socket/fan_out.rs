@@ -10,11 +10,12 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use humpyard_core::random::Seed;
 
 use crate::assembler::Condition::{AnyBit, Equal, Unequal};
-use crate::assembler::Operation::{Add, And, Multiply, ShiftLeft, ShiftRight, Xor};
+use crate::assembler::Operation::{Add, And, ShiftLeft, ShiftRight, Xor};
 use crate::assembler::Register::{self, R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
 use crate::assembler::Size::{Byte, Half, Long, Word};
 use crate::assembler::{Assembler, Label};
 use crate::bpf::{self, Instruction, Map, ProgramKind};
+use crate::connection_hash::{EXTENSIONS, EXTENSIONS_MAX, FRAGMENT, add_ports, mix, need_ports};
 use crate::system::{checked, option, set_option};
 
 /// Buckets into which a hash divides connections: a power of two.
@@ -136,13 +137,6 @@ const STACK: Register = R10;
 const HEADER: i16 = -40;
 const BEHIND: i16 = -48;
 
-/// Extension headers of IPv6 that are passed over on the way to the ports, one after the other.
-const EXTENSIONS: u8 = 4;
-/// Hop-by-hop options, routing, destination options.
-const EXTENSION_NUMBERS: [i32; 3] = [0, 43, 60];
-/// Protocols with ports: TCP, UDP, DCCP, SCTP, UDP-Lite.
-const WITH_PORTS: [i32; 5] = [6, 17, 33, 132, 136];
-
 /// Copies `bytes` bytes of the packet to the stack; jumps if the packet is shorter. `from` is their offset from the IP
 /// header, or the register that holds it.
 fn load(program: &mut Assembler, from: Result<Register, i32>, to: i16, bytes: i32, otherwise: Label) {
@@ -168,7 +162,7 @@ fn program(table: &Map, seed: Seed) -> Vec<Instruction> {
     /// as in the frame.
     const PROTOCOL: i16 = 16;
     let mut text = Assembler::default();
-    let [ipv4, ipv6, ports, has_ports, mixing] = core::array::from_fn(|_| text.label());
+    let [ipv4, ipv6, ports, mixing] = core::array::from_fn(|_| text.label());
     text.copy(CONTEXT, R1);
     text.set(SUM, 0);
     text.set(DIFFERENCE, 0);
@@ -186,7 +180,7 @@ fn program(table: &Map, seed: Seed) -> Vec<Instruction> {
     text.with(Xor, DIFFERENCE, R2);
     // A fragment, the first or another.
     text.load(Half, R2, STACK, HEADER + 6);
-    text.jump_if(AnyBit, R2, i32::from(0x3fff_u16.to_be()), mixing);
+    text.jump_if(AnyBit, R2, FRAGMENT, mixing);
     text.load(Byte, TRANSPORT, STACK, HEADER);
     text.with_number(And, TRANSPORT, 0xf);
     text.with_number(ShiftLeft, TRANSPORT, 2);
@@ -203,9 +197,9 @@ fn program(table: &Map, seed: Seed) -> Vec<Instruction> {
     text.with(Add, DIFFERENCE, R3);
     text.set(TRANSPORT, 40);
     text.load(Byte, R2, STACK, HEADER + 6);
-    for _ in 0..EXTENSIONS {
+    for _ in 0..EXTENSIONS_MAX {
         let [extension, next] = core::array::from_fn(|_| text.label());
-        EXTENSION_NUMBERS.into_iter().for_each(|number| text.jump_if(Equal, R2, number, extension));
+        EXTENSIONS.into_iter().for_each(|number| text.jump_if(Equal, R2, number, extension));
         text.jump(next);
         text.place(extension);
         load(&mut text, Ok(TRANSPORT), BEHIND, 2, mixing);
@@ -218,19 +212,11 @@ fn program(table: &Map, seed: Seed) -> Vec<Instruction> {
     }
 
     text.place(ports);
-    WITH_PORTS.into_iter().for_each(|protocol| text.jump_if(Equal, R2, protocol, has_ports));
-    text.jump(mixing);
-    text.place(has_ports);
+    need_ports(&mut text, mixing);
     load(&mut text, Ok(TRANSPORT), BEHIND, 4, mixing);
     text.load(Half, R2, STACK, BEHIND);
     text.load(Half, R3, STACK, BEHIND + 2);
-    text.copy(R4, R2);
-    text.with(Add, R2, R3);
-    text.with(Xor, R4, R3);
-    text.with_number(ShiftLeft, R2, 40);
-    text.with_number(ShiftLeft, R4, 40);
-    text.with(Add, SUM, R2);
-    text.with(Xor, DIFFERENCE, R4);
+    add_ports(&mut text, SUM, DIFFERENCE);
 
     text.place(mixing);
     mix(&mut text, SUM, DIFFERENCE, seed);
@@ -242,18 +228,4 @@ fn program(table: &Map, seed: Seed) -> Vec<Instruction> {
     text.load(Half, R0, R1, 0);
     text.exit();
     text.finish()
-}
-
-/// Mixes two numbers into one, `sum`, by the finalizer of MurmurHash3 and the seed. `R1` and `R2` are lost.
-pub(crate) fn mix(text: &mut Assembler, sum: Register, difference: Register, seed: Seed) {
-    text.set_long(R1, seed.0 | 1);
-    text.with(Multiply, sum, R1);
-    for constant in [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53] {
-        text.copy(R2, sum);
-        text.with_number(ShiftRight, R2, 33);
-        text.with(Xor, sum, R2);
-        text.with(Xor, sum, difference);
-        text.set_long(R1, constant);
-        text.with(Multiply, sum, R1);
-    }
 }

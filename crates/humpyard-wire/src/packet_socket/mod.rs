@@ -17,8 +17,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use humpyard_core::params;
 
+pub(crate) use self::fan_out::FanOut;
 pub use self::fan_out::{BUCKETS, FanOutTable};
-pub(crate) use self::fan_out::{FanOut, mix};
 pub(crate) use self::receive::PacketSource;
 pub(crate) use self::transmit::PacketSink;
 use crate::interface::Interface;

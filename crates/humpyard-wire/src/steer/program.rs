@@ -11,7 +11,7 @@ use crate::assembler::Register::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
 use crate::assembler::Size::{Byte, Half, Long, Word};
 use crate::assembler::{Assembler, Label, Register};
 use crate::bpf::Instruction;
-use crate::packet_socket::mix;
+use crate::connection_hash::{EXTENSIONS, EXTENSIONS_MAX, FRAGMENT, add_ports, mix, need_ports};
 
 /// Functions of the kernel (`enum bpf_func_id`).
 const LOOKUP: i32 = 1;
@@ -50,14 +50,6 @@ pub(super) const IPV6: i32 = 0x86dd_u16.to_be() as i32;
 const TAGS: [i32; 2] = [0x8100_u16.to_be() as i32, 0x88a8_u16.to_be() as i32];
 /// Tags of VLANs that are passed over.
 const TAGS_MAX: usize = 2;
-/// More fragments follow, or this is not the first.
-const FRAGMENT: i32 = 0x3fff_u16.to_be() as i32;
-/// Headers of IPv6 that are passed over: hop-by-hop options, routing, destination options; and how many.
-const EXTENSIONS: [i32; 3] = [0, 43, 60];
-const EXTENSIONS_MAX: usize = 4;
-/// Protocols with ports: TCP, UDP, DCCP, SCTP, UDP-Lite.
-const WITH_PORTS: [i32; 5] = [6, 17, 33, 132, 136];
-
 /// One frame in 16 is counted for its flow: enough to find the heavy ones.
 pub(super) const SAMPLE_BITS: u32 = 4;
 
@@ -226,22 +218,13 @@ fn ipv6(text: &mut Assembler, done: Label) {
 
 /// Takes the ports behind the header of IP, where the protocol `R2` has them.
 fn ports(text: &mut Assembler, done: Label) {
-    let has_ports = text.label();
-    WITH_PORTS.into_iter().for_each(|protocol| text.jump_if(Equal, R2, protocol, has_ports));
-    text.jump(done);
-    text.place(has_ports);
+    need_ports(text, done);
     need(text, 4, done);
     text.load(Half, R2, CURSOR, 0);
     text.load(Half, R3, CURSOR, 2);
     text.store(Half, STACK, PORTS, R2);
     text.store(Half, STACK, PORTS + 2, R3);
-    text.copy(R4, R2);
-    text.with(Add, R2, R3);
-    text.with(Xor, R4, R3);
-    text.with_number(ShiftLeft, R2, 40);
-    text.with_number(ShiftLeft, R4, 40);
-    text.with(Add, SUM, R2);
-    text.with(Xor, DIFFERENCE, R4);
+    add_ports(text, SUM, DIFFERENCE);
 }
 
 /// Finds the value of the key on the stack, `R0`; jumps if there is none.
