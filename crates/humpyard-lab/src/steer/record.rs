@@ -129,7 +129,8 @@ impl SteerRecord {
         let refuse = |what: String| LabError::option(format!("{path}: {what}"));
         let file = File::open(path).map_err(|error| refuse(format!("the record cannot be read: {error}")))?;
         let mut lines = BufReader::new(file).lines();
-        let first = lines.next().unwrap_or_else(|| Ok(String::new())).map_err(|error| refuse(error.to_string()))?;
+        // What is no text is no record, either.
+        let first = lines.next().and_then(Result::ok).unwrap_or_default();
         let head: RecordHead = serde_json::from_str(&first)
             .map_err(|_| refuse("line 1: this is no record of `humpyard steer --record`".to_owned()))?;
         if head.humpyard_steer != VERSION {
