@@ -166,7 +166,7 @@ pub(crate) struct RunArguments {
 }
 
 /// An address at which metrics are served.
-fn metrics_address(text: &str) -> Result<SocketAddr, String> {
+pub(crate) fn metrics_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| String::from("give an address and a port, such as 127.0.0.1:9464 or [::1]:9464"))
 }
 

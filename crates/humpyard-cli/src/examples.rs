@@ -232,13 +232,17 @@ pub(crate) const STEER_EXAMPLES: &str = "Examples:
   humpyard steer --observe eth0 --record eth0.jsonl
   humpyard steer --from eth0.jsonl --policy rss++:interval=100000 --json
   humpyard steer --apply cpumap:eth0 --policy rss++ --apply-if 20% --rollback 30s
+  humpyard steer --apply rps:eth0 --policy rss++ --metrics 127.0.0.1:9464
+  humpyard steer --undo eth0
 
 A program in the kernel (XDP) counts packets in buckets of connections; packets go on as before. Needs CAP_NET_ADMIN and
 CAP_BPF, and an interface without another XDP program. Then the simulator replays the buckets under each policy, on the
 processors of this machine. Within a sample (--every) arrivals are spread at random, for nobody has seen them.
 
-With --apply the program also hands each packet to the processor of its bucket (CPUMAP), and the table of buckets follows
-the policy. The end of the command, whatever ends it, takes the program away: the interface is as before.";
+With --apply cpumap:eth0 the program also hands each packet to the processor of its bucket (CPUMAP), and the table of
+buckets follows the policy. The end of the command, whatever ends it, takes the program away: the interface is as before.
+With rps:eth0 the kernel divides the packets of each receive queue among the processors that the policy has for them. A
+command that is killed leaves them so: --undo restores what was.";
 
 pub(crate) const SCHEDULE_EXAMPLES: &str = "Examples:
   humpyard schedule --policy sfq --weights 12,3,3,2,2,2 --slots 24

@@ -42,6 +42,7 @@ pub mod rule;
 pub mod sink;
 pub mod source;
 pub mod spread;
+pub mod steer_record;
 pub mod table;
 pub mod test_captures;
 pub mod tunnel;

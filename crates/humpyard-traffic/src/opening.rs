@@ -10,10 +10,12 @@ use crate::capture::CaptureReader;
 use crate::error::TrafficError;
 use crate::generate::{self, ComposeOptions};
 use crate::source::{Source, refuse_interface};
+use crate::steer_record::{RecordSource, is_record};
 
-/// Opens a source: a capture file, `-` for a capture on the standard input, or `gen:PROFILE:name=value,...`.
+/// Opens a source: a capture file, `-` for a capture on the standard input, a record of `humpyard steer` (`.jsonl`), or
+/// `gen:PROFILE:name=value,...`.
 ///
-/// The seed rules what a generator draws; a capture does not depend on it.
+/// The seed rules what a generator draws, and when the packets of a record arrive; a capture does not depend on it.
 ///
 /// # Errors
 /// If the text names none of these, or the capture is unusable.
@@ -27,6 +29,9 @@ pub fn open(source: &str, seed: Seed) -> Result<Box<dyn Source + Send>, TrafficE
     }
     if source == "-" {
         return Ok(Box::new(Background::new(CaptureReader::new("standard input", io::stdin())?)));
+    }
+    if is_record(source) {
+        return Ok(Box::new(RecordSource::open(source, seed)?));
     }
     let reader = CaptureReader::open(source)?;
     Ok(if reader.is_file() { Box::new(reader) } else { Box::new(Background::new(reader)) })

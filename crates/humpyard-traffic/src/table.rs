@@ -188,9 +188,7 @@ impl TableSource {
 impl Source for TableSource {
     fn next(&mut self, frame: &mut Frame) -> Result<bool, TrafficError> {
         let Some(packet) = self.take() else { return Ok(false) };
-        (frame.time, frame.link) = (packet.time, LinkType::Ethernet);
-        write(&self.table.flows.key(packet.flow), packet.length, &mut frame.data);
-        frame.wire_length = packet.length.max(frame.data.len() as u32);
+        write(&self.table.flows, packet, frame);
         Ok(true)
     }
 
@@ -217,8 +215,15 @@ impl Source for TableSource {
     }
 }
 
+/// Writes a packet of a flow as a frame.
+pub(crate) fn write(flows: &TableFlows, packet: Numbered, frame: &mut Frame) {
+    (frame.time, frame.link) = (packet.time, LinkType::Ethernet);
+    write_data(&flows.key(packet.flow), packet.length, &mut frame.data);
+    frame.wire_length = packet.length.max(frame.data.len() as u32);
+}
+
 /// Writes a packet of this flow with zeros behind its headers: of this length, or as long as its headers.
-fn write(key: &FlowKey, length: u32, data: &mut Vec<u8>) {
+fn write_data(key: &FlowKey, length: u32, data: &mut Vec<u8>) {
     data.clear();
     let hardware = ([2, 0, 1, 0, 0, 1], [2, 0, 2, 0, 0, 1]);
     let ethernet = PacketBuilder::ethernet2(hardware.0, hardware.1);

@@ -85,7 +85,7 @@ pub(crate) fn sim(arguments: &SimArguments) -> Result<ExitCode, Failure> {
 }
 
 /// Takes the address of metrics, before anything is done. A port that nobody chose is told.
-fn endpoint(address: SocketAddr) -> Result<Endpoint, Failure> {
+pub(super) fn endpoint(address: SocketAddr) -> Result<Endpoint, Failure> {
     let endpoint = Endpoint::bind(address)?;
     if address.port() == 0 {
         output::say(&format!("humpyard: metrics at http://{}/metrics", endpoint.address()));

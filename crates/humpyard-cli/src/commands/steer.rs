@@ -3,20 +3,23 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::io::{self, BufWriter, Write};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
+use humpyard::lab::metrics::Endpoint;
 use humpyard::lab::parse_duration;
 use humpyard::lab::steer::{
-    Applied, ApplyOptions, Diagnosis, ObserveOptions, RecordHead, STEER_POLICIES, SteerRecord, SteerSample, Strain,
-    apply, diagnose, observe,
+    Applied, ApplyOptions, Diagnosis, LiveFigures, ObserveOptions, RecordHead, STEER_POLICIES, SteerRecord,
+    SteerSample, SteerTarget, Steering, Strain, Undone, diagnose, observe, undo,
 };
 use humpyard::policies::spec::PolicySpec;
 use humpyard::random::Seed;
 use humpyard::traffic::capture::PartialFile;
 
-use crate::arguments::CommonOptions;
+use crate::arguments::{CommonOptions, metrics_address};
+use crate::commands::run::endpoint;
 use crate::failure::Failure;
 use crate::figures::{counted, packet_rate, percent, time};
 use crate::layout::Sheet;
@@ -41,9 +44,12 @@ pub(crate) struct SteerArguments {
     /// Watch what arrives at this interface, and change nothing
     #[arg(long, value_name = "IFACE", conflicts_with = "from")]
     pub(crate) observe: Option<String>,
-    /// Steer what arrives at cpumap:IFACE by the policy, after watching it for --for, until Ctrl-C
+    /// Steer what arrives at cpumap:IFACE or rps:IFACE by the policy, after watching it for --for, until Ctrl-C
     #[arg(long, value_name = "TARGET", conflicts_with_all = ["observe", "from"])]
-    pub(crate) apply: Option<String>,
+    pub(crate) apply: Option<SteerTarget>,
+    /// End the command that steers this interface, and restore what one that ended without a chance to has left
+    #[arg(long, value_name = "IFACE", conflicts_with_all = ["observe", "from", "apply"])]
+    pub(crate) undo: Option<String>,
     /// Take a record of an interface, as --record writes it, instead
     #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "longest", "every", "buckets"])]
     pub(crate) from: Option<String>,
@@ -77,6 +83,9 @@ pub(crate) struct SteerArguments {
     /// The steering policies to compare: NAME or NAME:name=value,...; several may be given
     #[arg(long, value_name = "SPEC")]
     pub(crate) policy: Vec<String>,
+    /// Serve metrics at this address meanwhile, for Prometheus and `humpyard top`; port 0 is any that is free
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = metrics_address, conflicts_with_all = ["from", "undo"])]
+    pub(crate) metrics: Option<SocketAddr>,
     #[command(flatten)]
     pub(crate) common: CommonOptions,
 }
@@ -84,11 +93,17 @@ pub(crate) struct SteerArguments {
 /// `humpyard steer`.
 pub(crate) fn steer(arguments: &SteerArguments) -> Result<ExitCode, Failure> {
     let stop = stop::on_signal()?;
+    if let Some(interface) = &arguments.undo {
+        let undone = undo(interface)?;
+        Output::of(&arguments.common.output).answer(&undone, || undone_text(&undone))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     match (&arguments.apply, &arguments.observe, &arguments.from) {
         (Some(target), _, _) => applied(arguments, target, &stop),
         (None, Some(interface), _) => {
             let policies = policies(&arguments.policy)?;
-            let record = observed(arguments, interface, &stop)?;
+            let endpoint = arguments.metrics.map(endpoint).transpose()?;
+            let record = observed(arguments, interface, endpoint, &stop)?;
             // Ctrl-C ended the observation; the next one ends the rest.
             stop.store(false, Ordering::Relaxed);
             told(arguments, &record, &policies, &stop)
@@ -124,19 +139,16 @@ fn diagnosed(
 }
 
 /// Watches an interface, then steers it.
-fn applied(arguments: &SteerArguments, target: &str, stop: &AtomicBool) -> Result<ExitCode, Failure> {
-    let Some(interface) = target.strip_prefix("cpumap:").filter(|name| !name.is_empty()) else {
-        return Err(Failure::new(format!(
-            "--apply: unknown target `{target}`: name an interface, such as cpumap:eth0"
-        )));
-    };
+fn applied(arguments: &SteerArguments, target: &SteerTarget, stop: &AtomicBool) -> Result<ExitCode, Failure> {
+    let interface = target.interface();
     let [policy] = &policies(&arguments.policy)?[..] else {
         return Err(Failure::new("--apply steers by one policy: name it, such as --policy rss++"));
     };
     let time = |option: &str, text: &Option<String>| text.as_deref().map(|text| duration(option, text)).transpose();
     let (rollback, until) = (time("rollback", &arguments.rollback)?, time("until", &arguments.until)?);
     let guard = duration("guard", &arguments.guard)?;
-    let record = observed(arguments, interface, stop)?;
+    let endpoint = arguments.metrics.map(endpoint).transpose()?;
+    let record = observed(arguments, interface, None, stop)?;
     if stop.load(Ordering::Relaxed) {
         return Err(Failure::new("ended while watching: nothing was steered"));
     }
@@ -150,6 +162,7 @@ fn applied(arguments: &SteerArguments, target: &str, stop: &AtomicBool) -> Resul
         )));
     }
     let options = ApplyOptions {
+        target: target.clone(),
         observe: ObserveOptions { longest: until, ..observe_options(arguments, interface)? },
         policy: policy.clone(),
         cost_ns: diagnosis.cost_ns,
@@ -157,19 +170,35 @@ fn applied(arguments: &SteerArguments, target: &str, stop: &AtomicBool) -> Resul
         rollback,
         before: Strain::of(&record.samples),
     };
+    let steering = Steering::begin(options)?;
     output::say(&format!(
-        "humpyard: {interface} is steered by {policy} ({} buckets); Ctrl-C ends it, and {interface} is as before",
+        "humpyard: {target} is steered by {policy} ({} buckets); Ctrl-C ends it, and {interface} is as before. Changed:",
         arguments.buckets
     ));
+    steering.changed().iter().for_each(|line| output::say(&format!("humpyard: {line}")));
     let progress = Progress::new(&policy.to_string(), arguments.common.quiet);
+    let figures = LiveFigures::new(&target.to_string(), &policy.to_string());
+    let _serving = endpoint.map(|endpoint| figures.serve(endpoint)).transpose()?;
     let mut packets = 0;
-    let applied = apply(&options, stop, &mut |steered| {
+    let applied = steering.run(stop, &mut |steered| {
+        figures.add(steered.sample, steered.table);
+        figures.set_moves(steered.moves);
         packets += steered.sample.buckets.iter().map(|bucket| bucket.packets).sum::<u64>();
         progress.update(packets, None);
     })?;
     drop(progress);
     Output::of(&arguments.common.output).answer(&applied, || applied_text(&applied))?;
     Ok(ExitCode::from(u8::from(applied.rolled_back.is_some())))
+}
+
+fn undone_text(undone: &Undone) -> String {
+    let Undone { interface, target, policy, ended, restored, .. } = undone;
+    let what = match ended {
+        Some(process) => format!("Process {process} steered {target} by {policy}, and has ended."),
+        None => format!("A command that steered {target} by {policy} had ended without a chance to undo it."),
+    };
+    let lines: String = restored.iter().map(|line| format!("{line}\n")).collect();
+    format!("{what} {interface} is as it was.\n{lines}")
 }
 
 fn applied_text(applied: &Applied) -> String {
@@ -221,13 +250,21 @@ fn observe_options(arguments: &SteerArguments, interface: &str) -> Result<Observ
     })
 }
 
-fn observed(arguments: &SteerArguments, interface: &str, stop: &AtomicBool) -> Result<SteerRecord, Failure> {
+fn observed(
+    arguments: &SteerArguments,
+    interface: &str,
+    endpoint: Option<Endpoint>,
+    stop: &AtomicBool,
+) -> Result<SteerRecord, Failure> {
+    let figures = LiveFigures::new(interface, "now");
+    let _serving = endpoint.map(|endpoint| figures.serve(endpoint)).transpose()?;
     let options = observe_options(arguments, interface)?;
     let longest = options.longest.unwrap_or(Duration::MAX);
     let mut file = arguments.record.as_deref().map(create).transpose()?;
     let progress = Progress::new(interface, arguments.common.quiet);
     let mut packets = 0;
     let mut show = |_: &RecordHead, sample: &SteerSample| {
+        figures.add(sample, None);
         packets += sample.buckets.iter().map(|bucket| bucket.packets).sum::<u64>();
         progress.update(packets, Some(sample.time_ns as f64 / longest.as_nanos() as f64));
     };

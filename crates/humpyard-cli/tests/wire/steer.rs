@@ -1,6 +1,9 @@
 //! `steer` at one end of a virtual cable, on whose other end many flows and a heavy one are sent.
 
+use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, UdpSocket};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::process::{Child, Output, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -15,8 +18,14 @@ const HUMPYARD: &str = env!("CARGO_BIN_EXE_humpyard");
 const FLOWS: u16 = 60;
 
 /// Runs humpyard in `here` while `there` sends, and returns what it says, with how many packets were sent and received
-/// in all. Each packet is sent when the one before has arrived.
-fn while_sending(here: &Namespace, there: &Namespace, words: &str) -> (std::process::Output, u64, u64) {
+/// in all.
+fn while_sending(here: &Namespace, there: &Namespace, words: &str) -> (Output, u64, u64) {
+    sending(here, there, || here.command(HUMPYARD).args(words.split_whitespace()).output().expect("`ip` runs it"))
+}
+
+/// Works while `there` sends to `here`, and returns what comes of it, with how many packets were sent and received in
+/// all. Each packet is sent when the one before has arrived.
+fn sending<T>(here: &Namespace, there: &Namespace, work: impl FnOnce() -> T) -> (T, u64, u64) {
     let (over, sent, received) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     let receiver = here.within(|| UdpSocket::bind((Ipv4Addr::new(10, 9, 0, 1), 9000)).unwrap());
     receiver.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
@@ -35,16 +44,16 @@ fn while_sending(here: &Namespace, there: &Namespace, words: &str) -> (std::proc
             received.fetch_add(u64::from(receiver.recv(&mut room).is_ok()), Ordering::Relaxed);
         }
     };
-    let output = thread::scope(|scope| {
+    let result = thread::scope(|scope| {
         scope.spawn(exchange);
-        let output = here.command(HUMPYARD).args(words.split_whitespace()).output().expect("`ip` runs it");
+        let result = catch_unwind(AssertUnwindSafe(work));
         over.store(true, Ordering::Relaxed);
-        output
+        result.unwrap_or_else(|panic| resume_unwind(panic))
     });
-    (output, sent.into_inner(), received.into_inner())
+    (result, sent.into_inner(), received.into_inner())
 }
 
-fn document(output: &std::process::Output) -> Value {
+fn document(output: &Output) -> Value {
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}: {error}", output.status);
     serde_json::from_slice(&output.stdout).expect("a document")
@@ -68,12 +77,16 @@ fn an_interface_is_observed_recorded_and_diagnosed_again() {
     assert_eq!(heaviest, "10.9.0.2:20000 > 10.9.0.1:9000 udp");
     let policies: Vec<&str> =
         found["policies"].as_array().unwrap().iter().map(|one| one["policy"].as_str().unwrap()).collect();
-    assert_eq!(policies, ["now", "hrw", "rss++"]);
+    assert_eq!(policies, ["now", "rps", "hrw", "rss++"]);
     assert!(found["buckets_used"].as_u64().unwrap() >= u64::from(FLOWS) / 2);
 
     let mut again = here.command(HUMPYARD);
     again.args(["steer", "--from", record, "--policy", "hrw", "--policy", "rss++", "--json"]);
     assert_eq!(document(&again.output().unwrap()), found, "a record has all that a diagnosis is made of");
+    let words = format!("compare --input {record} --policy hrw --policy drr --cores 2 --json --quiet");
+    let compared = document(&here.run(&format!("{HUMPYARD} {words}")));
+    let arrived = |at: usize| compared["runs"][at]["packets"]["in"].as_u64().unwrap();
+    assert_eq!([arrived(0), arrived(1)], [packets; 2], "a record is an input");
     let said = refusal(&here, HUMPYARD, &format!("steer --observe here --record {record}"));
     assert!(said.contains("exists"), "{said}");
     let other = directory.path().join("other.jsonl");
@@ -94,6 +107,102 @@ fn an_interface_is_steered_loses_nothing_and_is_then_as_before() {
     assert_eq!((&found["policy"], &found["rolled_back"]), (&"rss++:interval=20000".into(), &Value::Null));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("here is steered by rss++") && said.contains("is as before"), "{said}");
+    assert!(!here.ip("link show dev here").contains("xdp"), "the program is still there");
+}
+
+/// Begins to steer in `here`, and waits until it does.
+fn steering(here: &Namespace, target: &str) -> Child {
+    let words = format!("steer --apply {target} --policy hrw --for 300ms --quiet");
+    let mut child = here
+        .command(HUMPYARD)
+        .args(words.split_whitespace())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("`ip` runs it");
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+    let line = said.next().expect("it says that it steers").unwrap();
+    assert!(line.contains(&format!("{target} is steered by hrw")), "{line}");
+    thread::spawn(move || said.for_each(drop));
+    child
+}
+
+fn mask(here: &Namespace) -> String {
+    let output = here.command("cat").arg("/sys/class/net/here/queues/rx-0/rps_cpus").output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn receive_packet_steering_has_sets_of_processors_and_is_then_as_before() {
+    let Some(_turn) = turn() else { return };
+    let (here, there) = pair_with_checksums();
+    here.command("sh").args(["-c", "echo 2 > /sys/class/net/here/queues/rx-0/rps_cpus"]).status().unwrap();
+    let before = mask(&here);
+    let words = "steer --apply rps:here --policy rss++ --for 500ms --until 2s --json --quiet";
+    let (output, sent, received) = while_sending(&here, &there, words);
+    let found = document(&output);
+    assert_eq!(sent, received, "packets are lost");
+    assert_eq!((&found["target"], &found["rolled_back"]), (&"rps:here".into(), &Value::Null));
+    let changed = found["changed"][0].as_str().unwrap();
+    assert!(changed.ends_with(&format!("receive queue 0 (rps_cpus), before: {before}")), "{changed}");
+    assert_eq!(mask(&here), before);
+}
+
+#[test]
+fn metrics_are_those_of_a_run() {
+    let Some(_turn) = turn() else { return };
+    let (here, there) = pair_with_checksums();
+    here.ip("link set lo up");
+    let text = sending(&here, &there, || {
+        let words = "steer --apply cpumap:here --policy hrw --for 300ms --until 3s --quiet --metrics 127.0.0.1:9464";
+        let mut child = here.command(HUMPYARD).args(words.split_whitespace()).stdout(Stdio::null()).spawn().unwrap();
+        thread::sleep(Duration::from_secs(2));
+        let top = here.run(&format!("{HUMPYARD} top --json"));
+        assert!(child.wait().unwrap().success());
+        document(&top)
+    });
+    let found = text.0;
+    assert_eq!((&found["input"], &found["policy"]), (&"cpumap:here".into(), &"hrw".into()));
+    let packets = &found["packets"];
+    assert!(packets["in"].as_u64().unwrap() > 100 && packets["in"] == packets["processed"], "{packets}");
+    assert!(found["bucket_moves"].is_number() && found["cores"].as_array().unwrap().len() > 1, "{found}");
+}
+
+#[test]
+fn what_a_killed_command_has_changed_is_undone_by_another() {
+    let Some(_turn) = turn() else { return };
+    let (here, there) = pair_with_checksums();
+    let before = mask(&here);
+    sending(&here, &there, || {
+        let mut child = steering(&here, "rps:here");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    });
+    assert_ne!(mask(&here), before, "nobody was there to undo it");
+    let said =
+        sending(&here, &there, || refusal(&here, HUMPYARD, "steer --apply cpumap:here --policy hrw --for 100ms"));
+    assert!(said.0.contains("ended without undoing it: `humpyard steer --undo here` does"), "{}", said.0);
+    let undone = document(&here.command(HUMPYARD).args(["steer", "--undo", "here", "--json"]).output().unwrap());
+    assert_eq!((&undone["target"], &undone["ended"]), (&"rps:here".into(), &Value::Null));
+    assert!(undone["restored"][0].as_str().unwrap().ends_with(&format!("-> {before}")), "{undone}");
+    assert_eq!(mask(&here), before);
+    let said = refusal(&here, HUMPYARD, "steer --undo here");
+    assert!(said.contains("there is nothing to undo"), "{said}");
+}
+
+#[test]
+fn a_command_that_steers_is_ended_by_another() {
+    let Some(_turn) = turn() else { return };
+    let (here, there) = pair_with_checksums();
+    let (mut child, ..) = sending(&here, &there, || {
+        let child = steering(&here, "cpumap:here");
+        let said = refusal(&here, HUMPYARD, "steer --apply rps:here --policy hrw --for 100ms");
+        assert!(said.contains("another XDP program has `here`") || said.contains("is steered by another"), "{said}");
+        child
+    });
+    let undone = document(&here.command(HUMPYARD).args(["steer", "--undo", "here", "--json"]).output().unwrap());
+    assert_eq!(undone["ended"], child.id(), "{undone}");
+    assert!(child.wait().unwrap().success());
     assert!(!here.ip("link show dev here").contains("xdp"), "the program is still there");
 }
 
@@ -120,6 +229,9 @@ fn what_cannot_be_steered_is_refused_in_one_line() {
         ("--observe here --buckets 100", "give a power of two, such as 128"),
         ("--observe here --policy hwr", "did you mean `hrw`"),
         ("--apply here --policy hrw", "unknown target `here`"),
+        ("--apply rps:nowhere --policy hrw", "no interface `nowhere`"),
+        ("--undo here", "there is nothing to undo"),
+        ("--undo ../x", "no interface has the name"),
         ("--apply cpumap:here", "steers by one policy"),
         ("--from /etc/hostname", "line 1: this is no record"),
         ("--from /nowhere", "cannot be read"),

@@ -66,6 +66,9 @@ pub struct Snapshot {
     pub swaps: u64,
     /// The longest that everything stood still while a policy took over.
     pub swap_pause_max_ns: u64,
+    /// Where the kernel's packets are steered: how often a bucket of connections went to another processor.
+    #[serde(default)]
+    pub bucket_moves: Option<u64>,
 }
 
 /// What became of every packet so far. `in = processed + held + sum(dropped)`, and
@@ -286,6 +289,7 @@ impl Snapshot {
             overdue_max_ns: snapshot.overdue_max.as_ns(),
             swaps: snapshot.swaps,
             swap_pause_max_ns: u64::try_from(snapshot.swap_pause_max.as_nanos()).unwrap_or(u64::MAX),
+            bucket_moves: None,
         }
     }
 }

@@ -183,7 +183,9 @@ fn policy(to: &mut Writer<'_>, run: &Snapshot) -> fmt::Result {
     to.gauge("overdue_max", help, SECONDS, one(seconds(run.overdue_max_ns)))?;
     to.counter("policy_swaps", "Policies that have taken over.", None, one(run.swaps))?;
     let help = "The longest that everything stood still while a policy took over.";
-    to.gauge("policy_swap_pause_max", help, SECONDS, one(seconds(run.swap_pause_max_ns)))
+    to.gauge("policy_swap_pause_max", help, SECONDS, one(seconds(run.swap_pause_max_ns)))?;
+    let Some(moves) = run.bucket_moves else { return Ok(()) };
+    to.counter("bucket_moves", "Buckets of connections that went to another processor.", None, one(moves))
 }
 
 const SECONDS: Option<&Unit> = Some(&Unit::Seconds);

@@ -57,10 +57,21 @@ impl Endpoint {
     ///
     /// # Errors
     /// If there can be no thread.
-    pub fn serve(self, watch: Watch, about: About) -> Result<Serving, LabError> {
+    pub fn serve(self, mut watch: Watch, about: About) -> Result<Serving, LabError> {
+        self.serve_snapshots(move || Ok(Snapshot::of(&about, *watch.ask(ANSWER)?)))
+    }
+
+    /// Answers requests by snapshots that this gives.
+    ///
+    /// # Errors
+    /// If there can be no thread.
+    pub(crate) fn serve_snapshots(
+        self,
+        snapshot: impl FnMut() -> Result<Snapshot, WatchError> + Send + 'static,
+    ) -> Result<Serving, LabError> {
         let cannot = |error| LabError::option(format!("cannot serve metrics: {error}"));
         let (ended, end) = io::pipe().map_err(cannot)?;
-        let server = Server { listener: self.listener, ended, watch, about };
+        let mut server = Server { listener: self.listener, ended, snapshot };
         let thread = thread::Builder::new().name("metrics".into()).spawn(move || server.work()).map_err(cannot)?;
         Ok(Serving { end: Some(end), thread: Some(thread) })
     }
@@ -82,11 +93,11 @@ impl Drop for Serving {
     }
 }
 
-struct Server {
+struct Server<S> {
     listener: TcpListener,
     ended: PipeReader,
-    watch: Watch,
-    about: About,
+    /// Gives what there is now.
+    snapshot: S,
 }
 
 /// How long the run may take to answer.
@@ -94,8 +105,8 @@ const ANSWER: Duration = Duration::from_secs(1);
 /// The most connections at a time. Where one more comes, the oldest ends.
 const MOST: usize = 64;
 
-impl Server {
-    fn work(mut self) {
+impl<S: FnMut() -> Result<Snapshot, WatchError>> Server<S> {
+    fn work(&mut self) {
         let mut exchanges = Vec::with_capacity(MOST);
         while let Some(comes) = self.wait(&mut exchanges) {
             if comes {
@@ -157,16 +168,12 @@ impl Server {
         let path = request.path.unwrap_or_default();
         let path = path.split_once('?').map_or(path, |(path, _)| path);
         let answer = match path {
-            "/metrics" => self.snapshot().map(|snapshot| Answer::metrics(snapshot, request)),
-            "/snapshot.json" => self.snapshot().map(|snapshot| Answer::document(&snapshot)),
+            "/metrics" => (self.snapshot)().map(|snapshot| Answer::metrics(snapshot, request)),
+            "/snapshot.json" => (self.snapshot)().map(|snapshot| Answer::document(&snapshot)),
             _ => Ok(Answer::said("404 Not Found", "there are /metrics and /snapshot.json")),
         };
         let answer = answer.unwrap_or_else(|error| Answer::said("503 Service Unavailable", &error.to_string()));
         if head { answer.without_body() } else { answer }
-    }
-
-    fn snapshot(&mut self) -> Result<Snapshot, WatchError> {
-        Ok(Snapshot::of(&self.about, *self.watch.ask(ANSWER)?))
     }
 }
 

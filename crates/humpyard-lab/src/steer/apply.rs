@@ -1,18 +1,21 @@
 //! Steers an interface: the kernel's table follows a policy.
 
+use core::fmt::{self, Debug};
 use core::sync::atomic::AtomicBool;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use humpyard_policies::spec::PolicySpec;
-use humpyard_wire::{BucketCounters, FLOW_SAMPLE, Hashing};
+use humpyard_wire::{FLOW_SAMPLE, Hashing};
 use serde::Serialize;
 
+use super::change::{Change, ChangeFile};
 use super::check_steers;
-use super::observe::{Look, ObserveOptions, queues, wait};
-use super::record::{RecordHead, SteerSample};
+use super::observe::{ObserveOptions, queues, wait};
+use super::target::{SteerTarget, SteeringTable};
 use super::twin::Twin;
 use crate::LabError;
+use humpyard_traffic::steer_record::{RecordHead, SteerSample};
 
 /// Samples that are looked at together.
 const TOGETHER: usize = 10;
@@ -20,6 +23,8 @@ const TOGETHER: usize = 10;
 /// How an interface is steered.
 #[derive(Clone, Debug)]
 pub struct ApplyOptions {
+    /// Where the policy is carried out.
+    pub target: SteerTarget,
     /// How it is looked at.
     pub observe: ObserveOptions,
     /// The policy.
@@ -50,14 +55,18 @@ pub struct Strain {
 pub struct Applied {
     /// The interface.
     pub interface: String,
+    /// Where the policy was carried out, such as `cpumap:eth0`.
+    pub target: String,
     /// The policy.
     pub policy: String,
     /// How long it was steered, in seconds.
     pub seconds: f64,
     /// Packets that came meanwhile.
     pub packets: u64,
-    /// How often a bucket went to another processor.
+    /// How often a bucket went to another processor; with `rps:`, how often a queue had another set of them.
     pub moves: u64,
+    /// What was changed, and is undone.
+    pub changed: Vec<String>,
     /// What the policy wanted to move and what was never empty long enough, at the end.
     pub pending: u64,
     /// Before.
@@ -75,6 +84,8 @@ pub struct Steered<'a> {
     pub head: &'a RecordHead,
     /// What came last.
     pub sample: &'a SteerSample,
+    /// By bucket, the processor that its packets are to go to. `None`: the kernel divides connections by itself.
+    pub table: Option<&'a [u32]>,
     /// How often a bucket went to another processor so far.
     pub moves: u64,
 }
@@ -111,60 +122,102 @@ impl Strain {
     }
 }
 
-/// Steers an interface by a policy until `stop` is set, or has been worse than before for too long. Then the
-/// interface is as it was.
-///
-/// # Errors
-/// If the interface cannot be steered, and a policy that cannot steer.
-pub fn apply(
-    options: &ApplyOptions,
-    stop: &AtomicBool,
-    on_sample: &mut dyn FnMut(Steered<'_>),
-) -> Result<Applied, LabError> {
-    let ObserveOptions { interface, every, bucket_bits, seed, inner, .. } = &options.observe;
-    let hashing = Hashing { bits: *bucket_bits, seed: *seed, inner: *inner };
-    let numbers = online()?;
-    check_steers(&options.policy, numbers.len())?;
-    let cost_ns = (options.cost_ns.round() as u64).max(1);
-    let mut twin = Twin::new(&options.policy, numbers.len(), hashing.buckets(), cost_ns, *seed)?;
-    let wanted = |twin: &Twin| twin.table().iter().map(|&core| numbers[core as usize]).collect::<Vec<u32>>();
-    let counters = BucketCounters::steer(interface, hashing, &wanted(&twin), options.guard)?;
-    let mut head = RecordHead::new(interface, counters.processors(), hashing.buckets(), *every, FLOW_SAMPLE);
-    (head.native, (head.queues, head.rps)) = (counters.is_native(), queues(interface));
-    let begin = Instant::now();
-    let (first, mut table, mut moves, mut packets) = (Look::at(&counters)?, wanted(&twin), 0, 0);
-    let (mut last, mut samples, mut latest) = (first.clone(), 0, VecDeque::new());
-    let (mut worse_since, mut rolled_back) = (None, None);
-    while rolled_back.is_none() && wait(begin, &options.observe, samples, stop) {
-        let look = Look::at(&counters)?;
-        let sample = SteerSample { time_ns: begin.elapsed().as_nanos() as u64, ..look.since(&last, head.processors) };
-        last = look;
-        let length = sample.time_ns - latest.back().map_or(0, |last: &SteerSample| last.time_ns);
-        twin.play(length, &sample.buckets);
-        counters.set(&wanted(&twin))?;
-        let now = counters.cores()?;
-        moves += now.iter().zip(&table).filter(|(now, before)| now != before).count() as u64;
-        packets += sample.buckets.iter().map(|bucket| bucket.packets).sum::<u64>();
-        table = now;
-        on_sample(Steered { head: &head, sample: &sample, moves });
-        samples += 1;
-        latest.push_back(sample);
-        if latest.len() > TOGETHER {
-            latest.pop_front();
-        }
-        rolled_back = worse(options, &latest, &mut worse_since);
+/// An interface that is steered. When this is dropped, the interface is as before.
+pub struct Steering {
+    options: ApplyOptions,
+    /// Numbers of the processors that are cores of the policy.
+    numbers: Vec<u32>,
+    twin: Twin,
+    head: RecordHead,
+    table: Box<dyn SteeringTable>,
+    /// Goes after the table: what it notes is undone by then.
+    _change: ChangeFile,
+}
+
+impl Steering {
+    /// Begins to steer an interface by a policy.
+    ///
+    /// # Errors
+    /// If the interface cannot be steered, or is already; a policy that cannot steer.
+    pub fn begin(options: ApplyOptions) -> Result<Self, LabError> {
+        let ObserveOptions { interface, every, bucket_bits, seed, inner, .. } = &options.observe;
+        let hashing = Hashing { bits: *bucket_bits, seed: *seed, inner: *inner };
+        let numbers = online()?;
+        check_steers(&options.policy, numbers.len())?;
+        let cost_ns = (options.cost_ns.round() as u64).max(1);
+        let twin = Twin::new(&options.policy, numbers.len(), hashing.buckets(), cost_ns, *seed)?;
+        let mut change = ChangeFile::take(interface)?;
+        let (queues, rps) = queues(interface);
+        // Noted before it is done: a process can end at any moment.
+        change.note(&Change {
+            target: options.target.to_string(),
+            policy: options.policy.to_string(),
+            process: std::process::id() as i32,
+            masks: options.target.masks()?,
+        })?;
+        let table = options.target.begin(hashing, &wanted(&twin, &numbers), options.guard)?;
+        let mut head = RecordHead::new(interface, table.processors(), hashing.buckets(), *every, FLOW_SAMPLE);
+        (head.native, head.queues, head.rps) = (table.is_native(), queues, rps);
+        Ok(Self { numbers, twin, head, table, options, _change: change })
     }
-    Ok(Applied {
-        interface: interface.clone(),
-        policy: options.policy.to_string(),
-        seconds: begin.elapsed().as_secs_f64(),
-        packets,
-        moves,
-        pending: table.iter().zip(wanted(&twin)).filter(|(now, wanted)| *now != wanted).count() as u64,
-        before: options.before,
-        meanwhile: Strain::of([&last.since(&first, head.processors)]),
-        rolled_back,
-    })
+
+    /// Says what was changed, in lines. All of it is undone at the end.
+    pub fn changed(&self) -> Vec<String> {
+        self.table.changed()
+    }
+
+    /// Steers until `stop` is set, or has been worse than before for too long. Then the interface is as it was.
+    ///
+    /// # Errors
+    /// If the kernel refuses something.
+    pub fn run(mut self, stop: &AtomicBool, on_sample: &mut dyn FnMut(Steered<'_>)) -> Result<Applied, LabError> {
+        let (begin, first) = (Instant::now(), self.table.look()?);
+        let (mut last, mut samples, mut latest) = (first.clone(), 0, VecDeque::new());
+        let (mut moves, mut packets, mut worse_since, mut rolled_back) = (0, 0, None, None);
+        while rolled_back.is_none() && wait(begin, &self.options.observe, samples, stop) {
+            let look = self.table.look()?;
+            let sample =
+                SteerSample { time_ns: begin.elapsed().as_nanos() as u64, ..look.since(&last, self.head.processors) };
+            last = look;
+            let length = sample.time_ns - latest.back().map_or(0, |last: &SteerSample| last.time_ns);
+            self.twin.play(length, &sample.buckets);
+            let table = wanted(&self.twin, &self.numbers);
+            moves += self.table.set(&table, &sample)?;
+            packets += sample.buckets.iter().map(|bucket| bucket.packets).sum::<u64>();
+            let table = self.table.is_by_bucket().then_some(&table[..]);
+            on_sample(Steered { head: &self.head, sample: &sample, table, moves });
+            samples += 1;
+            latest.push_back(sample);
+            if latest.len() > TOGETHER {
+                latest.pop_front();
+            }
+            rolled_back = worse(&self.options, &latest, &mut worse_since);
+        }
+        Ok(Applied {
+            interface: self.head.interface.clone(),
+            target: self.options.target.to_string(),
+            policy: self.options.policy.to_string(),
+            seconds: begin.elapsed().as_secs_f64(),
+            packets,
+            moves,
+            pending: self.table.pending(&wanted(&self.twin, &self.numbers))?,
+            changed: self.table.changed(),
+            before: self.options.before,
+            meanwhile: Strain::of([&last.since(&first, self.head.processors)]),
+            rolled_back,
+        })
+    }
+}
+
+impl Debug for Steering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Steering({} by {})", self.options.target, self.options.policy)
+    }
+}
+
+/// Returns the processor that each bucket is to go to.
+fn wanted(twin: &Twin, numbers: &[u32]) -> Vec<u32> {
+    twin.table().iter().map(|&core| numbers[core as usize]).collect()
 }
 
 /// Returns the numbers of the processors that are online.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::diagnosis::{Diagnosis, ProcessorLoad};
-use super::record::SteerRecord;
+use humpyard_traffic::steer_record::SteerRecord;
 
 /// A processor is hot that spends this part of its time on packets.
 const HOT: f64 = 0.5;
@@ -64,14 +64,7 @@ fn reason(diagnosis: &Diagnosis, record: &SteerRecord, hot: &ProcessorLoad) -> S
         };
     }
     if hot.share > 0.95 {
-        return match diagnosis.queues {
-            1 => format!("{} has one receive queue, so all packets arrive there.", diagnosis.interface),
-            _ => format!(
-                "All packets of {} arrive there: the interrupts of its queues go to that processor (/proc/interrupts, \
-                 smp_affinity), or its hash knows one bucket.",
-                diagnosis.interface
-            ),
-        };
+        return all_at_one(diagnosis);
     }
     let (buckets, few) = (buckets_of(record, number), diagnosis.buckets_used < 4 * diagnosis.processors.len());
     match few {
@@ -85,6 +78,29 @@ fn reason(diagnosis: &Diagnosis, record: &SteerRecord, hot: &ProcessorLoad) -> S
             diagnosis.buckets_used,
             100.0 * hot.share,
             100.0 * fair
+        ),
+    }
+}
+
+/// Says why all packets arrive at one processor.
+fn all_at_one(diagnosis: &Diagnosis) -> String {
+    let Diagnosis { interface, queues, queue_loads, .. } = diagnosis;
+    if *queues == 1 {
+        return format!("{interface} has one receive queue, so all packets arrive there.");
+    }
+    match queue_loads[..] {
+        // Records of before have no queues.
+        [] => format!(
+            "All packets of {interface} arrive there: the interrupts of its queues go to that processor \
+             (/proc/interrupts, smp_affinity), or its hash knows one queue."
+        ),
+        [only] => format!(
+            "All packets of {interface} come by receive queue {} of {queues}: its hash knows no other (`ethtool -x \
+             {interface}`, `ethtool -n {interface} rx-flow-hash udp4`).",
+            only.queue
+        ),
+        _ => format!(
+            "The interrupts of all {queues} receive queues of {interface} go there (/proc/interrupts, smp_affinity)."
         ),
     }
 }
@@ -103,10 +119,10 @@ fn buckets_of(record: &SteerRecord, processor: u32) -> usize {
 #[cfg(test)]
 mod tests {
     use super::super::diagnosis::tests::record;
-    use super::super::record::HeavyFlow;
     use super::super::{SteerRecord, diagnose};
     use core::sync::atomic::AtomicBool;
     use humpyard_core::random::Seed;
+    use humpyard_traffic::steer_record::{HeavyFlow, QueueSample};
 
     fn cause(record: &SteerRecord) -> String {
         diagnose(record, &[], Seed(1), &AtomicBool::new(false), &mut |_| {}).unwrap().cause
@@ -140,6 +156,19 @@ mod tests {
             let said = cause(&record);
             assert!(said.contains(expected), "{expected}: {said}");
         }
+    }
+
+    #[test]
+    fn queues_that_all_go_to_one_processor_are_told_from_one_queue() {
+        let buckets: Vec<_> = (0..400).map(|bucket| (bucket, 0, 1)).collect();
+        let with_queues = |queues: &[u32]| {
+            let mut record = record(&buckets, [0.9, 0.1, 0.1, 0.1]);
+            let queue = |&queue: &u32| QueueSample { queue, processor: 0, packets: 100, bytes: 0 };
+            record.samples.iter_mut().for_each(|sample| sample.queues = queues.iter().map(queue).collect());
+            cause(&record)
+        };
+        assert!(with_queues(&[3]).contains("come by receive queue 3 of 4: its hash knows no other"));
+        assert!(with_queues(&[0, 1, 2]).contains("The interrupts of all 4 receive queues of eth0 go there"));
     }
 
     #[test]

@@ -10,8 +10,7 @@ use serde::Serialize;
 
 use super::cause::cause;
 use super::check_steers;
-use super::record::{HeavyFlow, SteerRecord};
-use super::replay::{Moves, NOW, Replay};
+use super::replay::{Moves, NOW, RPS, Replay, rps};
 use crate::choice::host::Host;
 use crate::choice::order::OrderChoice;
 use crate::config::RunConfig;
@@ -20,6 +19,7 @@ use crate::costs::{CostLine, Costs, Origin};
 use crate::result::RunResult;
 use crate::run::run;
 use crate::{LabError, ServiceChoice};
+use humpyard_traffic::steer_record::{HeavyFlow, SteerRecord};
 
 /// What a packet is taken to cost where the kernel's time is too short to be measured, in ns.
 const COST_NS: f64 = 1000.0;
@@ -52,6 +52,8 @@ pub struct Diagnosis {
     pub native: bool,
     /// By processor.
     pub processors: Vec<ProcessorLoad>,
+    /// By receive queue and the processor that took its packets.
+    pub queue_loads: Vec<QueueLoad>,
     /// The heaviest flows.
     pub heavy_flows: Vec<HeavyFlow>,
     /// What a packet costs a processor in the replay, in ns.
@@ -82,6 +84,20 @@ pub struct ProcessorLoad {
     pub busy_fraction: f64,
     /// Packets that the kernel dropped there, of all interfaces.
     pub dropped: u64,
+}
+
+/// How much came by a receive queue.
+#[derive(Clone, Copy, PartialEq, Serialize, Debug)]
+#[non_exhaustive]
+pub struct QueueLoad {
+    /// The queue, from 0.
+    pub queue: u32,
+    /// The processor that took its packets.
+    pub processor: u32,
+    /// Packets, as a part of all.
+    pub share: f64,
+    /// Bytes of frames.
+    pub bytes: u64,
 }
 
 /// What a policy would have done.
@@ -129,7 +145,9 @@ pub fn diagnose(
     let replay = Replay::of(record, seed)?;
     diagnosis.stands_for = replay.stands_for;
     let config = configuration(&replay, &diagnosis, cores, seed);
-    for policy in core::iter::once(&replay.now).chain(policies) {
+    // Where RPS is on already, what there is has it.
+    let rps = (!record.head.rps).then(|| rps(seed)).transpose()?;
+    for policy in core::iter::once(&replay.now).chain(&rps).chain(policies) {
         progress(&policy.to_string());
         let foreseen =
             foreseen(&RunConfig { policy: policy.clone(), ..config.clone() }, diagnosis.policies.first(), stop)?;
@@ -161,6 +179,7 @@ impl Diagnosis {
             rps: record.head.rps,
             native: record.head.native,
             processors,
+            queue_loads: queue_loads(record, packets.max(1)),
             heavy_flows: heavy_flows(record),
             cost_ns,
             cost_measured,
@@ -193,6 +212,19 @@ fn loads(record: &SteerRecord, packets_of: &BTreeMap<u32, u64>, packets: u64) ->
             }
         })
         .collect()
+}
+
+fn queue_loads(record: &SteerRecord, packets: u64) -> Vec<QueueLoad> {
+    let mut loads: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
+    for found in record.samples.iter().flat_map(|sample| &sample.queues) {
+        let (packets, bytes) = loads.entry((found.queue, found.processor)).or_default();
+        (*packets, *bytes) = (*packets + found.packets, *bytes + found.bytes);
+    }
+    let load = |((queue, processor), (of_queue, bytes))| {
+        let share = of_queue as f64 / packets as f64;
+        QueueLoad { queue, processor, share, bytes }
+    };
+    loads.into_iter().map(load).collect()
 }
 
 /// Returns what a packet costs, in ns: the kernel's time for all packets, by their number. `false`: it was too short to
@@ -302,14 +334,18 @@ fn advice(diagnosis: &Diagnosis) -> String {
             100.0 * now.dropped_fraction
         ),
     };
-    format!("Steer by {}: 99 of 100 packets would take {:.0} % less{loss}.", best.policy, 100.0 * best.margin)
+    let what = match best.policy == RPS {
+        true => "Turn RPS on, for all processors".to_owned(),
+        false => format!("Steer by {}", best.policy),
+    };
+    format!("{what}: 99 of 100 packets would take {:.0} % less{loss}.", 100.0 * best.margin)
 }
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::record::{BucketSample, ProcessorSample, RecordHead, SteerSample};
     use super::*;
     use core::time::Duration;
+    use humpyard_traffic::steer_record::{BucketSample, ProcessorSample, RecordHead, SteerSample};
 
     /// A record of ten seconds on four processors: each of these buckets sends packets to a processor in each sample,
     /// and processors spend these parts of their time on packets.
@@ -342,7 +378,7 @@ pub(super) mod tests {
             time_ns: number * every_ns,
             buckets: buckets.iter().map(bucket).collect(),
             processors: (0..4).map(processor).collect(),
-            flows: Vec::new(),
+            ..SteerSample::default()
         };
         SteerRecord { head, samples: (1..=samples).map(sample).collect() }
     }
@@ -373,7 +409,8 @@ pub(super) mod tests {
     #[test]
     fn a_policy_that_evens_loads_is_advised() {
         let diagnosis = diagnosed(&unlucky(), &["hrw", "rss++"], 1);
-        let [now, hrw, rss] = &diagnosis.policies[..] else { panic!("three") };
+        let [now, rps, hrw, rss] = &diagnosis.policies[..] else { panic!("four") };
+        assert!(rps.policy == "rps" && rps.moves == 0 && rps.imbalance > 1.1, "{rps:?}");
         assert!(rss.imbalance < 1.1 && rss.imbalance < hrw.imbalance && rss.p99_ns < now.p99_ns / 2, "{rss:?}");
         assert!(rss.moves > 0 && hrw.moves == 0);
         assert!(diagnosis.advice.starts_with("Steer by "), "{}", diagnosis.advice);

@@ -7,16 +7,24 @@
 
 mod apply;
 mod cause;
+mod change;
 mod diagnosis;
+mod figures;
 mod observe;
-mod record;
+mod receive;
 mod replay;
+mod target;
 mod twin;
 
-pub use self::apply::{Applied, ApplyOptions, Steered, Strain, apply};
-pub use self::diagnosis::{Diagnosis, Foreseen, ProcessorLoad, diagnose};
+pub use self::apply::{Applied, ApplyOptions, Steered, Steering, Strain};
+pub use self::change::{Undone, undo};
+pub use self::diagnosis::{Diagnosis, Foreseen, ProcessorLoad, QueueLoad, diagnose};
+pub use self::figures::LiveFigures;
 pub use self::observe::{ObserveOptions, observe};
-pub use self::record::{BucketSample, HeavyFlow, ProcessorSample, RecordHead, SteerRecord, SteerSample};
+pub use self::target::SteerTarget;
+pub use humpyard_traffic::steer_record::{
+    BucketSample, HeavyFlow, ProcessorSample, RecordHead, SteerRecord, SteerSample,
+};
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_policies::spec::PolicySpec;

@@ -1,17 +1,19 @@
 //! Looks at an interface, sample by sample.
 
 use core::sync::atomic::{AtomicBool, Ordering};
-use std::fs;
 use std::io::Write;
-use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use humpyard_core::random::Seed;
-use humpyard_wire::{BucketCounters, FLOW_SAMPLE, FlowCount, Hashing, PacketCount, ProcessorCount, processors};
+use humpyard_wire::{
+    BucketCounters, FLOW_SAMPLE, FlowCount, Hashing, PacketCount, ProcessorCount, processors, receive_masks,
+};
 
-use super::record::{BucketSample, HeavyFlow, ProcessorSample, RecordHead, SteerRecord, SteerSample};
 use crate::LabError;
+use humpyard_traffic::steer_record::{
+    BucketSample, HeavyFlow, ProcessorSample, QueueSample, RecordHead, SteerRecord, SteerSample,
+};
 
 /// Flows that a sample names.
 const HEAVY_FLOWS: usize = 16;
@@ -101,6 +103,7 @@ pub(super) fn wait(begin: Instant, options: &ObserveOptions, samples: usize, sto
 #[derive(Clone)]
 pub(super) struct Look {
     buckets: Vec<PacketCount>,
+    queues: Vec<PacketCount>,
     processors: Vec<ProcessorCount>,
 }
 
@@ -108,7 +111,7 @@ impl Look {
     pub(super) fn at(counters: &BucketCounters) -> Result<Self, LabError> {
         let processors = processors()
             .map_err(|error| LabError::option(format!("the kernel does not tell what processors do: {error}")))?;
-        Ok(Self { buckets: counters.counts()?, processors })
+        Ok(Self { buckets: counters.counts()?, queues: counters.queue_counts()?, processors })
     }
 
     fn processor(&self, number: u32) -> Option<&ProcessorCount> {
@@ -117,11 +120,6 @@ impl Look {
 
     /// Returns what happened since another look, of counters by bucket and by this many processors.
     pub(super) fn since(&self, last: &Self, processors: usize) -> SteerSample {
-        let bucket = |(at, (now, before)): (usize, (&PacketCount, &PacketCount))| {
-            let packets = now.packets - before.packets;
-            let (bucket, processor) = ((at / processors) as u32, (at % processors) as u32);
-            (packets > 0).then_some(BucketSample { bucket, processor, packets, bytes: now.bytes - before.bytes })
-        };
         let processor = |now: &ProcessorCount, before: &ProcessorCount| {
             let ns = |now: Duration, before: Duration| now.saturating_sub(before).as_nanos() as u64;
             ProcessorSample {
@@ -135,7 +133,12 @@ impl Look {
             }
         };
         SteerSample {
-            buckets: self.buckets.iter().zip(&last.buckets).enumerate().filter_map(bucket).collect(),
+            buckets: came(&self.buckets, &last.buckets, processors)
+                .map(|(bucket, processor, packets, bytes)| BucketSample { bucket, processor, packets, bytes })
+                .collect(),
+            queues: came(&self.queues, &last.queues, processors)
+                .map(|(queue, processor, packets, bytes)| QueueSample { queue, processor, packets, bytes })
+                .collect(),
             processors: self
                 .processors
                 .iter()
@@ -144,6 +147,19 @@ impl Look {
             ..SteerSample::default()
         }
     }
+}
+
+/// Returns what has been counted since: number, processor, packets and bytes, of counters by number and processor.
+fn came<'a>(
+    now: &'a [PacketCount],
+    before: &'a [PacketCount],
+    processors: usize,
+) -> impl Iterator<Item = (u32, u32, u64, u64)> + 'a {
+    now.iter().zip(before).enumerate().filter_map(move |(at, (now, before))| {
+        let packets = now.packets - before.packets;
+        let (number, processor) = ((at / processors) as u32, (at % processors) as u32);
+        (packets > 0).then_some((number, processor, packets, now.bytes - before.bytes))
+    })
 }
 
 fn heavy(found: &FlowCount) -> HeavyFlow {
@@ -174,12 +190,7 @@ fn heavy(found: &FlowCount) -> HeavyFlow {
 
 /// Returns how many receive queues an interface has, and whether the kernel hands packets on from any of them.
 pub(super) fn queues(interface: &str) -> (usize, bool) {
-    let Ok(entries) = fs::read_dir(Path::new("/sys/class/net").join(interface).join("queues")) else {
-        return (0, false);
-    };
-    let receive = entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with("rx-"));
-    let masks = receive.map(|entry| fs::read_to_string(entry.path().join("rps_cpus")).unwrap_or_default());
-    masks.fold((0, false), |(queues, rps), mask| {
-        (queues + 1, rps || mask.contains(|digit: char| digit != '0' && digit.is_ascii_hexdigit()))
-    })
+    let is_set = |mask: &String| mask.contains(|digit: char| digit != '0' && digit.is_ascii_hexdigit());
+    let masks = receive_masks(interface);
+    (masks.len(), masks.iter().any(is_set))
 }

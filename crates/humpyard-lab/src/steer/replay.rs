@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use humpyard_core::config::SchedulerConfig;
+use humpyard_core::hash::mix;
 use humpyard_core::id::{CoreId, FlowId, Id, IdVec, Slot};
 use humpyard_core::measure::Observer;
 use humpyard_core::mechanism::{Arrival, Completed, Dispatch, Dropped, Switch};
@@ -16,11 +17,13 @@ use humpyard_policies::own::OwnPolicy;
 use humpyard_policies::spec::PolicySpec;
 use humpyard_traffic::table::{PacketTable, TableBatch, TableFlows};
 
-use super::record::SteerRecord;
 use crate::LabError;
+use humpyard_traffic::steer_record::{SpreadPacket, SteerRecord, spread};
 
 /// The name of what the interface does now, among policies.
 pub(super) const NOW: &str = "now";
+/// The name of receive packet steering, among policies.
+pub(super) const RPS: &str = "rps";
 /// Most packets that are replayed: more of them make no figure better, and take longer.
 const PACKETS_MAX: u64 = 2_000_000;
 
@@ -51,37 +54,27 @@ impl Replay {
         let cores: HashMap<u32, u32> = record.processors().into_iter().zip(0..).collect();
         let (mut packets, mut begin) = (Vec::new(), 0);
         for sample in &record.samples {
-            let first = packets.len();
-            let length = (sample.time_ns - begin).max(1);
-            for found in &sample.buckets {
-                let bytes = (found.bytes / found.packets.max(1)).clamp(60, 65_535) as u32;
-                let replayed =
-                    found.packets / stands_for + u64::from(random.below(stands_for) < found.packets % stands_for);
-                packets.extend((0..replayed).map(|_| (begin + random.below(length), found.bucket, bytes)));
-            }
-            packets[first..].sort_unstable();
+            let when = (begin, sample.time_ns - begin);
+            spread(&sample.buckets, when, stands_for, &mut random, &mut packets);
             begin = sample.time_ns;
         }
         Ok(Self { table: table(&packets)?, stands_for, now: now(record, &cores, &packets)? })
     }
 }
 
-/// When a packet arrives, its bucket, and its length.
-type Replayed = (u64, u32, u32);
-
-fn table(packets: &[Replayed]) -> Result<PacketTable, LabError> {
-    let times: Vec<u64> = packets.iter().map(|packet| packet.0).collect();
-    let flows: Vec<u64> = packets.iter().map(|packet| u64::from(packet.1)).collect();
-    let lengths: Vec<u32> = packets.iter().map(|packet| packet.2).collect();
+fn table(packets: &[SpreadPacket]) -> Result<PacketTable, LabError> {
+    let times: Vec<u64> = packets.iter().map(|packet| packet.time_ns).collect();
+    let flows: Vec<u64> = packets.iter().map(|packet| u64::from(packet.bucket)).collect();
+    let lengths: Vec<u32> = packets.iter().map(|packet| packet.bytes).collect();
     let batch = TableBatch { times: Arc::new(times), flows: Arc::new(flows), lengths: Arc::new(lengths) };
     Ok(PacketTable::new(vec![batch], TableFlows::default())?)
 }
 
 /// Returns the policy that sends each bucket where it went: to the processor that took most of it in the sample.
-fn now(record: &SteerRecord, cores: &HashMap<u32, u32>, packets: &[Replayed]) -> Result<PolicySpec, LabError> {
+fn now(record: &SteerRecord, cores: &HashMap<u32, u32>, packets: &[SpreadPacket]) -> Result<PolicySpec, LabError> {
     // The simulator numbers flows as they come.
     let mut numbers: HashMap<u32, u32> = HashMap::new();
-    for &(_, bucket, ..) in packets {
+    for &SpreadPacket { bucket, .. } in packets {
         let next = numbers.len() as u32;
         numbers.entry(bucket).or_insert(next);
     }
@@ -134,6 +127,29 @@ impl Steer for Now {
             self.last[packet.flow] = home;
         }
         Target::Core(self.last[packet.flow])
+    }
+}
+
+/// Returns receive packet steering among all processors: the kernel hashes connections, and knows nothing of loads.
+pub(super) fn rps(seed: Seed) -> Result<PolicySpec, LabError> {
+    let made = OwnPolicy::steer(RPS, move |config| Ok(ByHash { cores: config.cores as u64, seed }));
+    made.map(PolicySpec::from).map_err(|error| LabError::option(error.to_string()))
+}
+
+/// Sends each flow to the core of its hash.
+#[derive(Debug)]
+struct ByHash {
+    cores: u64,
+    seed: Seed,
+}
+
+impl Policy for ByHash {}
+
+impl Steer for ByHash {
+    fn steer(&mut self, _: Time, packet: &Packet, _: &View<'_>) -> Target {
+        // As the kernel does it (`reciprocal_scale`): the upper half of the product.
+        let hash = mix(packet.key ^ self.seed.0) >> 32;
+        Target::Core(CoreId::from_index(((hash * self.cores) >> 32) as usize))
     }
 }
 

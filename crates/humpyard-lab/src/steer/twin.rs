@@ -19,8 +19,8 @@ use humpyard_core::unit::{Time, WorkUnit};
 
 use humpyard_policies::spec::{AnyScheduler, PolicySpec};
 
-use super::record::BucketSample;
 use crate::LabError;
+use humpyard_traffic::steer_record::{BucketSample, SpreadPacket, spread};
 
 /// Most packets that are played to the policy in an interval; one stands for several where more came.
 const PACKETS_MAX: u64 = 20_000;
@@ -88,17 +88,11 @@ impl Twin {
     pub(super) fn play(&mut self, interval_ns: u64, found: &[BucketSample]) {
         let all: u64 = found.iter().map(|bucket| bucket.packets).sum();
         let stands_for = all.div_ceil(PACKETS_MAX).max(1);
-        let mut arrivals = Vec::with_capacity(PACKETS_MAX.min(all) as usize);
-        for bucket in found {
-            let bytes = (bucket.bytes / bucket.packets.max(1)).clamp(60, 65_535) as u32;
-            let played =
-                bucket.packets / stands_for + u64::from(self.random.below(stands_for) < bucket.packets % stands_for);
-            arrivals.extend((0..played).map(|_| (self.random.below(interval_ns.max(1)), bucket.bucket, bytes)));
-        }
-        arrivals.sort_unstable();
         let begin = self.now;
-        for (time, bucket, bytes) in arrivals {
-            self.arrive(begin + Time::from_ns(time), bucket, bytes, stands_for);
+        let mut packets = Vec::with_capacity(PACKETS_MAX.min(all) as usize);
+        spread(found, (begin.as_ns(), interval_ns), stands_for, &mut self.random, &mut packets);
+        for SpreadPacket { time_ns, bucket, bytes } in packets {
+            self.arrive(Time::from_ns(time_ns), bucket, bytes, stands_for);
         }
         self.advance(begin + Time::from_ns(interval_ns));
     }

@@ -9,6 +9,7 @@
 
 mod processors;
 mod program;
+mod receive;
 mod tunnel;
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -22,6 +23,7 @@ use humpyard_traffic::TrafficError;
 
 pub use self::processors::{ProcessorCount, processors};
 use self::program::{Counted, Steered, program};
+pub use self::receive::{ReceiveSteering, receive_masks};
 use crate::bpf::{self, Map, ProgramKind};
 use crate::interface::{Interface, refused};
 use crate::xdp::{Attachment, HAS_FRAGMENTS, Link, XDP};
@@ -92,6 +94,8 @@ pub struct BucketCounters {
     port: String,
     hashing: Hashing,
     buckets: Map,
+    queues: Map,
+    queue_count: usize,
     flows: Map,
     /// Values of each entry, one for each processor that there can be.
     processors: usize,
@@ -140,10 +144,14 @@ impl BucketCounters {
         };
         let processors = possible_processors().map_err(doing("asking for the processors"))?;
         let entries = hashing.buckets() as u32;
-        let (buckets, flows) = Map::new(ARRAY_BY_PROCESSOR, COUNT_BYTES, entries)
-            .and_then(|buckets| Ok((buckets, Map::keyed(LATEST_BY_KEY, KEY_BYTES, COUNT_BYTES, FLOWS)?)))
-            .map_err(doing("making counters in the kernel"))?;
-        let counted = Counted { buckets: buckets.descriptor(), flows: flows.descriptor() };
+        let queue_count = receive_masks(name).len().max(1);
+        let counter = |entries| {
+            Map::new(ARRAY_BY_PROCESSOR, COUNT_BYTES, entries).map_err(doing("making counters in the kernel"))
+        };
+        let (buckets, queues) = (counter(entries)?, counter(queue_count as u32)?);
+        let flows = Map::keyed(LATEST_BY_KEY, KEY_BYTES, COUNT_BYTES, FLOWS)
+            .map_err(doing("making a table of flows in the kernel"))?;
+        let counted = Counted { buckets: buckets.descriptor(), queues: queues.descriptor(), flows: flows.descriptor() };
         let steering = cores
             .map(|(cores, guard)| Ok((Steering::new(cores, processors)?, guard)))
             .transpose()
@@ -161,7 +169,7 @@ impl BucketCounters {
             _ => refused(&port, "putting the program on the interface", &error),
         })?;
         let steering = steering.map(|(steering, _)| steering);
-        Ok(Self { port, hashing, buckets, flows, processors, steering, _link: link, is_native })
+        Ok(Self { port, hashing, buckets, queues, queue_count, flows, processors, steering, _link: link, is_native })
     }
 
     /// Whether the program runs in the driver; if not, it runs behind it and takes more time.
@@ -185,10 +193,21 @@ impl BucketCounters {
     /// # Errors
     /// If the kernel does not tell.
     pub fn counts(&self) -> Result<Vec<PacketCount>, TrafficError> {
-        let stride = COUNT_BYTES * self.processors;
-        let values = self
-            .buckets
-            .read_array(self.hashing.buckets(), stride)
+        self.counted(&self.buckets, self.hashing.buckets())
+    }
+
+    /// Returns what came by each receive queue since the beginning, on each processor that took it: that of queue q on
+    /// processor p is at q * [`BucketCounters::processors`] + p.
+    ///
+    /// # Errors
+    /// If the kernel does not tell.
+    pub fn queue_counts(&self) -> Result<Vec<PacketCount>, TrafficError> {
+        self.counted(&self.queues, self.queue_count)
+    }
+
+    fn counted(&self, map: &Map, entries: usize) -> Result<Vec<PacketCount>, TrafficError> {
+        let values = map
+            .read_array(entries, COUNT_BYTES * self.processors)
             .map_err(|error| refused(&self.port, "reading the counters", &error))?;
         Ok(values.chunks_exact(COUNT_BYTES).map(count).collect())
     }

@@ -25,6 +25,8 @@ const PASS: i32 = 2;
 /// Where the frame begins and ends (`struct xdp_md`).
 const DATA: i16 = 0;
 const DATA_END: i16 = 4;
+/// The receive queue that it came by.
+const RECEIVE_QUEUE: i16 = 16;
 
 /// Where the header of IP is, sum and difference of what is hashed, and where the frame ends.
 pub(super) const CURSOR: Register = R6;
@@ -33,9 +35,10 @@ const DIFFERENCE: Register = R8;
 const END: Register = R9;
 const STACK: Register = R10;
 
-/// On the stack: the length of the frame, the bucket, what a flow begins with, and the 5-tuple: both addresses, both
-/// ports, protocol, version of IP.
+/// On the stack: the length of the frame, its queue, the bucket, what a flow begins with, and the 5-tuple: both
+/// addresses, both ports, protocol, version of IP.
 const LENGTH: i16 = -8;
+const QUEUE: i16 = -12;
 const BUCKET: i16 = -16;
 const FIRST: i16 = -32;
 const TUPLE: i16 = FIRST - KEY_BYTES as i16;
@@ -58,6 +61,8 @@ pub(super) const SAMPLE_BITS: u32 = 4;
 pub(super) struct Counted {
     /// By bucket, for each processor: packets and bytes.
     pub(super) buckets: c_int,
+    /// By receive queue, for each processor: packets and bytes.
+    pub(super) queues: c_int,
     /// By 5-tuple: packets and bytes of the frames that were looked at.
     pub(super) flows: c_int,
 }
@@ -108,6 +113,8 @@ pub(super) fn program(hashing: Hashing, counted: Counted, steered: Option<Steere
 fn begin(text: &mut Assembler) {
     text.load(Word, CURSOR, R1, DATA);
     text.load(Word, END, R1, DATA_END);
+    text.load(Word, R2, R1, RECEIVE_QUEUE);
+    text.store(Word, STACK, QUEUE, R2);
     text.copy(R2, END);
     text.with(Subtract, R2, CURSOR);
     text.store(Long, STACK, LENGTH, R2);
@@ -236,20 +243,12 @@ fn find(text: &mut Assembler, map: c_int, key: i16, otherwise: Label) {
     text.jump_if(Equal, R0, 0, otherwise);
 }
 
-/// Counts the frame for its bucket, and one in some for its flow.
+/// Counts the frame for its bucket and its queue, and one in some for its flow.
 fn count(text: &mut Assembler, counted: Counted) {
-    let [sampled, new_flow, done] = core::array::from_fn(|_| text.label());
-    find(text, counted.buckets, BUCKET, sampled);
-    // The value is this processor's own.
-    text.load(Long, R1, R0, 0);
-    text.with_number(Add, R1, 1);
-    text.store(Long, R0, 0, R1);
-    text.load(Long, R1, R0, 8);
-    text.load(Long, R2, STACK, LENGTH);
-    text.with(Add, R1, R2);
-    text.store(Long, R0, 8, R1);
+    let [new_flow, done] = core::array::from_fn(|_| text.label());
+    count_for(text, counted.buckets, BUCKET);
+    count_for(text, counted.queues, QUEUE);
 
-    text.place(sampled);
     text.call(RANDOM);
     text.jump_if(AnyBit, R0, (1 << SAMPLE_BITS) - 1, done);
     find(text, counted.flows, TUPLE, new_flow);
@@ -270,6 +269,20 @@ fn count(text: &mut Assembler, counted: Counted) {
     text.with_number(Add, R3, i32::from(FIRST));
     text.set(R4, 0);
     text.call(UPDATE);
+    text.place(done);
+}
+
+/// Counts the frame for the key on the stack, in a map with a value for each processor.
+fn count_for(text: &mut Assembler, map: c_int, key: i16) {
+    let done = text.label();
+    find(text, map, key, done);
+    text.load(Long, R1, R0, 0);
+    text.with_number(Add, R1, 1);
+    text.store(Long, R0, 0, R1);
+    text.load(Long, R1, R0, 8);
+    text.load(Long, R2, STACK, LENGTH);
+    text.with(Add, R1, R2);
+    text.store(Long, R0, 8, R1);
     text.place(done);
 }
 

@@ -1,0 +1,133 @@
+//! The figures of an interface as they stand, in the document of a live run: `/metrics` and `humpyard top` know it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use humpyard_traffic::steer_record::{HeavyFlow, SteerSample};
+
+use crate::LabError;
+use crate::metrics::{Core, Endpoint, Serving, Snapshot, TopFlow};
+
+/// Why the kernel drops packets that steering has to do with: too many wait for a processor.
+const BACKLOG: &str = "backlog";
+
+/// What came by an interface so far. Copies count together.
+#[derive(Clone, Debug)]
+pub struct LiveFigures(Arc<Mutex<Snapshot>>);
+
+impl LiveFigures {
+    /// Of an interface of which nothing has been seen yet; `policy` steers it, or `now` does.
+    pub fn new(input: &str, policy: &str) -> Self {
+        Self(Arc::new(Mutex::new(Snapshot {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            process: std::process::id(),
+            policy: policy.to_owned(),
+            input: input.to_owned(),
+            output: "kernel".to_owned(),
+            ..Snapshot::default()
+        })))
+    }
+
+    /// Adds a sample. `processor_of` is by bucket where its packets went; without it, they stayed on the processor that
+    /// took them.
+    pub fn add(&self, sample: &SteerSample, processor_of: Option<&[u32]>) {
+        let mut figures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        figures.elapsed_ns = sample.time_ns;
+        for found in &sample.buckets {
+            let processor = processor_of.map_or(found.processor, |all| all[found.bucket as usize]);
+            core(&mut figures, processor).packets += found.packets;
+            figures.packets.arrived += found.packets;
+            figures.bytes += found.bytes;
+        }
+        for found in &sample.processors {
+            core(&mut figures, found.processor).busy_ns += found.softirq_ns + found.system_ns;
+        }
+        // The kernel counts drops of all interfaces together.
+        let dropped: u64 = sample.processors.iter().map(|one| one.dropped).sum();
+        let arrived = figures.packets.arrived;
+        let all = figures.packets.dropped.entry(BACKLOG.to_owned()).or_default();
+        *all = (*all + dropped).min(arrived);
+        figures.packets.processed = arrived - *all;
+        if !sample.flows.is_empty() {
+            figures.top_flows = top(&sample.flows);
+            figures.flows_sampled = sample.flows.iter().map(|flow| flow.packets as usize).sum();
+        }
+    }
+
+    /// Sets how often a bucket went to another processor so far.
+    pub fn set_moves(&self, moves: u64) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).bucket_moves = Some(moves);
+    }
+
+    /// Serves them, until what this gives is dropped.
+    ///
+    /// # Errors
+    /// If there can be no thread.
+    pub fn serve(&self, endpoint: Endpoint) -> Result<Serving, LabError> {
+        let figures = self.clone();
+        endpoint.serve_snapshots(move || Ok(figures.0.lock().unwrap_or_else(PoisonError::into_inner).clone()))
+    }
+}
+
+fn core(figures: &mut Snapshot, processor: u32) -> &mut Core {
+    let processor = processor as usize;
+    if figures.cores.len() <= processor {
+        figures.cores.resize_with(processor + 1, Core::default);
+    }
+    &mut figures.cores[processor]
+}
+
+/// The flows of a sample by their part of its heavy flows.
+fn top(flows: &[HeavyFlow]) -> Vec<TopFlow> {
+    let all: u64 = flows.iter().map(|flow| flow.packets).sum();
+    let mut parts: BTreeMap<&str, u64> = BTreeMap::new();
+    flows.iter().for_each(|flow| *parts.entry(&flow.flow).or_default() += flow.packets);
+    let mut top: Vec<TopFlow> = parts
+        .into_iter()
+        .map(|(flow, packets)| TopFlow { flow: flow.to_owned(), fraction: packets as f64 / all.max(1) as f64 })
+        .collect();
+    top.sort_by(|one, other| other.fraction.total_cmp(&one.fraction));
+    top
+}
+
+#[cfg(test)]
+mod tests {
+    use humpyard_traffic::steer_record::{BucketSample, ProcessorSample};
+
+    use super::*;
+
+    #[test]
+    fn packets_count_for_the_processor_that_they_went_to() {
+        let processor = |processor, dropped| ProcessorSample {
+            processor,
+            softirq_ns: 30,
+            system_ns: 20,
+            user_ns: 0,
+            idle_ns: 50,
+            packets: 9,
+            dropped,
+        };
+        let flow = |flow: &str, packets| HeavyFlow { flow: flow.into(), protocol: 6, port: 1, packets, bytes: 0 };
+        let sample = SteerSample {
+            time_ns: 100,
+            buckets: vec![
+                BucketSample { bucket: 0, processor: 0, packets: 6, bytes: 600 },
+                BucketSample { bucket: 1, processor: 0, packets: 4, bytes: 400 },
+            ],
+            processors: vec![processor(0, 1), processor(1, 0)],
+            flows: vec![flow("a > b", 10), flow("c > d", 30)],
+            ..SteerSample::default()
+        };
+        let [stay, steered] = [None, Some(&[0, 1][..])].map(|table| {
+            let figures = LiveFigures::new("eth0", "now");
+            figures.add(&sample, table);
+            figures.add(&SteerSample { flows: Vec::new(), ..sample.clone() }, table);
+            figures.0.lock().unwrap().clone()
+        });
+        let packets = |figures: &Snapshot| figures.cores.iter().map(|core| core.packets).collect::<Vec<_>>();
+        assert_eq!((packets(&stay), packets(&steered)), (vec![20, 0], vec![12, 8]));
+        assert_eq!((steered.packets.arrived, steered.packets.processed, steered.bytes), (20, 18, 2000));
+        assert_eq!((steered.packets.dropped[BACKLOG], steered.cores[1].busy_ns), (2, 100));
+        assert_eq!((steered.top_flows[0].flow.as_str(), steered.top_flows[0].fraction), ("c > d", 0.75));
+    }
+}

@@ -1,0 +1,166 @@
+//! Where a policy is carried out, and what does so.
+
+use core::fmt::{self, Display};
+use core::str::FromStr;
+use std::time::Duration;
+
+use humpyard_traffic::TrafficError;
+use humpyard_traffic::steer_record::SteerSample;
+use humpyard_wire::{BucketCounters, Hashing, ReceiveSteering};
+
+use super::observe::Look;
+use super::receive::ReceiveTable;
+use crate::LabError;
+
+/// Where a policy is carried out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum SteerTarget {
+    /// `cpumap:IFACE`: a program of the kernel hands each packet to the processor of its bucket.
+    CpuMap(String),
+    /// `rps:IFACE`: the kernel divides the packets of each receive queue among a set of processors.
+    Rps(String),
+}
+
+impl SteerTarget {
+    /// The interface.
+    pub fn interface(&self) -> &str {
+        match self {
+            Self::CpuMap(interface) | Self::Rps(interface) => interface,
+        }
+    }
+
+    /// Returns what a later command needs to undo this, should this one not come to its end: masks of receive queues.
+    pub(super) fn masks(&self) -> Result<Vec<String>, LabError> {
+        Ok(match self {
+            Self::CpuMap(_) => Vec::new(),
+            Self::Rps(interface) => ReceiveSteering::open(interface)?.masks()?,
+        })
+    }
+
+    /// Begins to carry out a table: a core for each bucket.
+    pub(super) fn begin(
+        &self,
+        hashing: Hashing,
+        cores: &[u32],
+        guard: Duration,
+    ) -> Result<Box<dyn SteeringTable>, LabError> {
+        Ok(match self {
+            Self::CpuMap(interface) => Box::new(CpuMapTable::begin(interface, hashing, cores, guard)?),
+            Self::Rps(interface) => Box::new(ReceiveTable::begin(interface, hashing, cores)?),
+        })
+    }
+}
+
+impl FromStr for SteerTarget {
+    type Err = LabError;
+
+    fn from_str(text: &str) -> Result<Self, LabError> {
+        match text.split_once(':') {
+            Some(("cpumap", interface)) if !interface.is_empty() => Ok(Self::CpuMap(interface.to_owned())),
+            Some(("rps", interface)) if !interface.is_empty() => Ok(Self::Rps(interface.to_owned())),
+            _ => Err(LabError::option(format!("unknown target `{text}`: give cpumap:IFACE or rps:IFACE"))),
+        }
+    }
+}
+
+impl Display for SteerTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self {
+            Self::CpuMap(_) => "cpumap",
+            Self::Rps(_) => "rps",
+        };
+        write!(f, "{kind}:{}", self.interface())
+    }
+}
+
+/// Carries a table out and counts what comes. When it is dropped, the interface is as before.
+pub(super) trait SteeringTable {
+    /// All counters, now.
+    fn look(&self) -> Result<Look, LabError>;
+
+    /// Sets the core that each bucket is to go to, after a sample. Returns how often something went to another core
+    /// since the last call.
+    fn set(&mut self, cores: &[u32], sample: &SteerSample) -> Result<u64, TrafficError>;
+
+    /// How many buckets do not go yet where they are to go.
+    fn pending(&self, cores: &[u32]) -> Result<u64, TrafficError>;
+
+    /// Whether frames are counted in the driver.
+    fn is_native(&self) -> bool;
+
+    /// How many processors there can be.
+    fn processors(&self) -> usize;
+
+    /// Whether each bucket goes to the core of the table, rather than to one that the kernel chooses.
+    fn is_by_bucket(&self) -> bool;
+
+    /// Says what was changed, in lines.
+    fn changed(&self) -> Vec<String>;
+}
+
+/// A table of the kernel's program.
+struct CpuMapTable {
+    interface: String,
+    counters: BucketCounters,
+    /// By bucket, as it was last seen.
+    cores: Vec<u32>,
+}
+
+impl CpuMapTable {
+    fn begin(interface: &str, hashing: Hashing, cores: &[u32], guard: Duration) -> Result<Self, LabError> {
+        let counters = BucketCounters::steer(interface, hashing, cores, guard)?;
+        Ok(Self { interface: interface.to_owned(), counters, cores: cores.to_vec() })
+    }
+}
+
+impl SteeringTable for CpuMapTable {
+    fn look(&self) -> Result<Look, LabError> {
+        Look::at(&self.counters)
+    }
+
+    fn set(&mut self, cores: &[u32], _: &SteerSample) -> Result<u64, TrafficError> {
+        self.counters.set(cores)?;
+        let now = self.counters.cores()?;
+        let moves = now.iter().zip(&self.cores).filter(|(now, before)| now != before).count();
+        self.cores = now;
+        Ok(moves as u64)
+    }
+
+    fn pending(&self, cores: &[u32]) -> Result<u64, TrafficError> {
+        Ok(self.counters.cores()?.iter().zip(cores).filter(|(now, wanted)| now != wanted).count() as u64)
+    }
+
+    fn is_native(&self) -> bool {
+        self.counters.is_native()
+    }
+
+    fn processors(&self) -> usize {
+        self.counters.processors()
+    }
+
+    fn is_by_bucket(&self) -> bool {
+        true
+    }
+
+    fn changed(&self) -> Vec<String> {
+        let place = if self.is_native() { "in the driver" } else { "behind the driver" };
+        vec![format!("{}: an XDP program {place}", self.interface)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_read_as_they_are_written() {
+        for text in ["cpumap:eth0", "rps:wlan0.5"] {
+            assert_eq!(text.parse::<SteerTarget>().unwrap().to_string(), text);
+        }
+        for text in ["eth0", "cpumap:", "xps:eth0", ""] {
+            let said = text.parse::<SteerTarget>().unwrap_err().to_string();
+            assert!(said.starts_with(&format!("unknown target `{text}`: give cpumap:IFACE")), "{said}");
+        }
+    }
+}
