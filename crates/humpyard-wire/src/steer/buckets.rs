@@ -84,8 +84,8 @@ pub(super) fn count(text: &mut PacketProgram, counted: Counted) {
     text.place(done);
 }
 
-/// `R2` is the core of the frame's bucket; jumps where it has none. The bucket moves to the core that it is to go to when
-/// it has had no frame for the guard time. `R6` and `R7` are lost.
+/// Finds the core of the frame's bucket, `R2`; jumps where it has none. The bucket moves to the core that it is to go
+/// to when it has had no frame for the guard time. `R6` and `R7` are lost.
 pub(super) fn core_of_bucket(text: &mut PacketProgram, placed: Placed, otherwise: Label) {
     let stays = text.label();
     find(text, placed.wanted, BUCKET, otherwise);

@@ -59,19 +59,19 @@ impl PinnedTable {
     /// If the directory is in no BPF file system, other maps of the same names are pinned there, another process steers
     /// by the file, the file cannot be written, or the privilege is lacking.
     pub fn open(object: &Path, directory: &Path, hashing: Hashing, guard: Duration) -> Result<Self, TrafficError> {
-        let place = Place { port: format!("fanout:{}", object.display()), object, directory };
-        place.check_directory()?;
+        let files = TableFiles { port: format!("fanout:{}", object.display()), object, directory };
+        files.check_directory()?;
         let shapes = shapes(hashing);
         let content = content(hashing, guard, &shapes);
-        let found = place.pinned(&shapes)?;
+        let found = files.pinned(&shapes)?;
         let is_taken_over = found.is_some();
         let mut pins = Pins(Vec::new());
         let (maps, file) = match found {
-            Some(maps) => (maps, place.same_object(&content)?),
-            None => (place.pin(shapes, &mut pins)?, place.write(&content)?),
+            Some(maps) => (maps, files.same_object(&content)?),
+            None => (files.pin(shapes, &mut pins)?, files.write(&content)?),
         };
         let [buckets, flows, wanted, state] = maps;
-        let counters = Counters::of(&place.port, hashing, [buckets, flows])?;
+        let counters = Counters::of(&files.port, hashing, [buckets, flows])?;
         let table = CoreTable::of(hashing, [wanted, state]);
         Ok(Self { counters, table, pins, is_taken_over, _object: file })
     }
@@ -167,13 +167,13 @@ impl Drop for Pins {
 }
 
 /// Where a table is, and how the user names it.
-struct Place<'a> {
+struct TableFiles<'a> {
     port: String,
     object: &'a Path,
     directory: &'a Path,
 }
 
-impl Place<'_> {
+impl TableFiles<'_> {
     fn unusable(&self, reason: String) -> TrafficError {
         TrafficError::unusable(&self.port, reason)
     }

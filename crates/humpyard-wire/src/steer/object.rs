@@ -182,3 +182,68 @@ fn btf(maps: &[MapShape]) -> Vec<u8> {
     types.add(DATA_SECTION, name, maps.len(), maps.len() as u32 * DECLARATION_BYTES, &members);
     types.bytes()
 }
+
+#[cfg(test)]
+mod tests {
+    use object::elf::{EM_BPF, ET_REL, FileHeader64};
+    use object::read::elf::{ElfFile64, FileHeader};
+    use object::{Object as _, ObjectSection, ObjectSymbol, RelocationTarget};
+
+    use super::*;
+    use crate::assembler::Assembler;
+    use crate::assembler::Register::{R0, R1};
+
+    const MAPS: [MapShape; 2] = [
+        MapShape { name: "humpyard_one", map_type: 2, key_bytes: 4, value_bytes: 16, entries: 128 },
+        MapShape { name: "humpyard_two", map_type: 6, key_bytes: 4, value_bytes: 8, entries: 1 },
+    ];
+
+    /// A program that uses the second map, the first, and the second.
+    fn code() -> Vec<Instruction> {
+        let mut text = Assembler::default();
+        [1, 0, 1].into_iter().for_each(|map| text.set_map(R1, map));
+        text.set_long(R1, 7);
+        text.set(R0, 1);
+        text.exit();
+        text.finish()
+    }
+
+    #[test]
+    fn it_reads_back_as_written() {
+        let bytes = object(&MAPS, &code());
+        let file = ElfFile64::<Endianness>::parse(&*bytes).unwrap();
+        let header: &FileHeader64<Endianness> = file.elf_header();
+        assert_eq!((header.e_machine(endianness()), header.e_type(endianness())), (EM_BPF, ET_REL));
+        assert_eq!(file.is_little_endian(), cfg!(target_endian = "little"));
+        let data = |name| file.section_by_name(name).unwrap().data().unwrap();
+        assert_eq!(data("license"), b"MIT\0");
+        assert_eq!(data(".maps"), [0; 80]);
+        assert_eq!(data(PROGRAM_SECTION).len(), 8 * code().len());
+        assert_eq!(data(PROGRAM_SECTION)[..8], [0x18, 1, 0, 0, 0, 0, 0, 0], "without a map");
+        assert_eq!(data(".BTF").first_chunk(), Some(&BTF_MAGIC.to_ne_bytes()));
+        let size = |name| file.symbol_by_name(name).unwrap().size();
+        assert_eq!([size("humpyard"), size("humpyard_one"), size("humpyard_two")], [80, 40, 40]);
+    }
+
+    #[test]
+    fn the_loader_finds_each_use_of_a_map() {
+        let bytes = object(&MAPS, &code());
+        let file = ElfFile64::<Endianness>::parse(&*bytes).unwrap();
+        let program = file.section_by_name(PROGRAM_SECTION).unwrap();
+        let name = |target| match target {
+            RelocationTarget::Symbol(symbol) => file.symbol_by_index(symbol).unwrap().name().unwrap(),
+            other => panic!("{other:?}"),
+        };
+        let uses: Vec<_> = program.relocations().map(|(offset, found)| (offset, name(found.target()))).collect();
+        assert_eq!(uses, [(0, "humpyard_two"), (16, "humpyard_one"), (32, "humpyard_two")]);
+    }
+
+    #[test]
+    fn types_have_the_size_that_they_say() {
+        let btf = btf(&MAPS);
+        let word = |at: usize| u32::from_ne_bytes(*btf[at..].first_chunk().unwrap());
+        assert_eq!((word(4), word(8), word(16)), (BTF_HEADER_BYTES, 0, word(12)));
+        assert_eq!(btf.len() as u32, BTF_HEADER_BYTES + word(12) + word(20));
+        assert!(btf.ends_with(b"\0.maps\0"));
+    }
+}

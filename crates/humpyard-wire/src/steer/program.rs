@@ -68,3 +68,49 @@ pub(super) fn socket_program(hashing: Hashing, counted: Counted, placed: Placed)
     text.exit();
     text.finish()
 }
+
+#[cfg(test)]
+mod tests {
+    use humpyard_core::random::Seed;
+
+    use super::*;
+
+    const COUNTED: Counted = Counted { buckets: 0, flows: 1 };
+    const PLACED: Placed = Placed { wanted: 2, state: 3, guard: 1 };
+    const EXIT: u8 = 0x95;
+    const JUMP: u8 = 0x05;
+    const CALL: u8 = 0x85;
+    const TWO_WORDS: u8 = 0x18;
+
+    /// The most instructions that a packet takes. Jumps go forward only.
+    fn longest_path(code: &[Instruction]) -> usize {
+        let mut from = vec![0; code.len() + 1];
+        for (at, instruction) in code.iter().enumerate().rev() {
+            let is_jump = matches!(instruction.opcode & 7, 5 | 6) && ![EXIT, CALL].contains(&instruction.opcode);
+            assert!(!is_jump || instruction.offset >= 0, "a jump back at {at}");
+            let target = if is_jump { from[at + 1 + instruction.offset as usize] } else { 0 };
+            from[at] = 1 + match instruction.opcode {
+                EXIT => 0,
+                JUMP => target,
+                TWO_WORDS => from[at + 2],
+                _ => target.max(from[at + 1]),
+            };
+        }
+        from[0]
+    }
+
+    /// Instructions per packet at most, at the interface and for sockets.
+    #[test]
+    fn a_packet_takes_few_instructions() {
+        for (inner, most_at_interface, most_for_sockets) in [(false, 200, 300), (true, 350, 600)] {
+            let hashing = Hashing { bits: 10, seed: Seed(1), inner };
+            let steered = Steered { placed: PLACED, cores: 4 };
+            let at_interface = longest_path(&program(hashing, COUNTED, Some(steered)));
+            let for_sockets = longest_path(&socket_program(hashing, COUNTED, PLACED));
+            assert!(
+                at_interface <= most_at_interface && for_sockets <= most_for_sockets,
+                "{at_interface} {for_sockets}"
+            );
+        }
+    }
+}

@@ -36,8 +36,8 @@ pub(super) struct Inside {
     pub(super) ip: Label,
 }
 
-/// Goes inside where the packet behind the cursor, of protocol `R2`, is one of a tunnel. Else goes on, with both as they
-/// were; `done` where the tunnel carries nothing that is known.
+/// Goes inside where the packet behind the cursor, of protocol `R2`, is one of a tunnel. Else goes on, with both as
+/// they were; `done` where the tunnel carries nothing that is known.
 pub(super) fn enter(text: &mut PacketProgram, inside: Inside, done: Label) {
     let [gre, ipv4, ipv6, udp, none] = core::array::from_fn(|_| text.label());
     for (protocol, label) in [(GRE, gre), (IP_IN_IP, ipv4), (IPV6_IN_IP, ipv6), (UDP, udp)] {
