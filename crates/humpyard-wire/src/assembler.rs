@@ -43,6 +43,8 @@ pub(crate) enum Operation {
     ShiftLeft = 0x60,
     ShiftRight = 0x70,
     Xor = 0xa0,
+    /// The sign stays.
+    ShiftRightSigned = 0xc0,
 }
 
 /// When a jump is taken.
@@ -150,6 +152,12 @@ impl Assembler {
         self.put(0xdb, to, from as u8, offset, 0);
     }
 
+    /// `number = *(to + offset)`, and `*(to + offset)` becomes greater by what `number` was, both of 32 bits, in one step
+    /// that no other processor divides.
+    pub(crate) fn fetch_and_add_word(&mut self, to: Register, offset: i16, number: Register) {
+        self.put(0xc3, to, number as u8, offset, 0x01);
+    }
+
     pub(crate) fn jump(&mut self, to: Label) {
         self.jumps.push((self.code.len(), to));
         self.put(0x05, Register::R0, 0, 0, 0);
@@ -223,6 +231,7 @@ mod tests {
         program.store(Size::Half, R10, -2, R2);
         program.store_number(Size::Word, R10, -8, 7);
         program.add_at_once(R6, 8, R1);
+        program.fetch_and_add_word(R6, 4, R2);
         program.jump_if(Less, R2, 100, out);
         program.set_map(R1, 5);
         program.place(out);
@@ -235,12 +244,13 @@ mod tests {
             (0x61, 0x62, 4, 0),
             (0x79, 0xa3, -16, 0),
             (0x07, 0x02, 0, 14),
-            (0x2d, 0x32, 8, 0),
+            (0x2d, 0x32, 9, 0),
             (0xaf, 0x32, 0, 0),
             (0x77, 0x02, 0, 33),
             (0x6b, 0x2a, -2, 0),
             (0x62, 0x0a, -8, 7),
             (0xdb, 0x16, 8, 0),
+            (0xc3, 0x26, 4, 1),
             (0xc5, 0x02, 2, 100),
             (0x18, 0x11, 0, 5),
             (0, 0, 0, 0),

@@ -11,11 +11,16 @@ const MAP_UPDATE: c_int = 2;
 const MAP_DELETE: c_int = 3;
 const MAP_NEXT_KEY: c_int = 4;
 const PROGRAM_LOAD: c_int = 5;
+const OBJECT_PIN: c_int = 6;
+const OBJECT_GET: c_int = 7;
+const OBJECT_INFORMATION: c_int = 15;
 const MAP_LOOKUP_BATCH: c_int = 24;
 
 /// Licences of programs: the kernel has functions that only programs under the GPL may call.
 const MIT: &CStr = c"MIT";
 const GPL: &CStr = c"GPL";
+/// Bytes of a name in the kernel, with a zero at the end.
+const NAME_BYTES: usize = 16;
 /// Bytes of the verifier's words.
 const LOG_BYTES: usize = 16 << 10;
 
@@ -43,6 +48,37 @@ struct MapCreate {
     key_bytes: u32,
     value_bytes: u32,
     entries: u32,
+    flags: u32,
+    inner_map: u32,
+    memory_node: u32,
+    name: [u8; NAME_BYTES],
+}
+
+/// What the kernel says of a map, as far as it is read (`struct bpf_map_info`).
+#[repr(C)]
+#[derive(Default)]
+struct MapInformation {
+    map_type: u32,
+    number: u32,
+    key_bytes: u32,
+    value_bytes: u32,
+    entries: u32,
+    flags: u32,
+}
+
+#[repr(C)]
+struct AskInformation {
+    descriptor: u32,
+    bytes: u32,
+    information: u64,
+}
+
+/// A map under a name of the BPF file system.
+#[repr(C)]
+struct Pin {
+    path: u64,
+    descriptor: u32,
+    flags: u32,
 }
 
 #[repr(C)]
@@ -103,6 +139,18 @@ struct MapBatch {
     flags: u64,
 }
 
+/// What a map is made as.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct MapShape {
+    /// 15 bytes at most.
+    pub(crate) name: &'static str,
+    pub(crate) map_type: u32,
+    pub(crate) key_bytes: u32,
+    /// Of an array with a value for each processor, the bytes of one of them.
+    pub(crate) value_bytes: u32,
+    pub(crate) entries: u32,
+}
+
 /// A map from keys of one size to values of one size.
 #[derive(Debug)]
 pub(crate) struct Map {
@@ -119,11 +167,49 @@ impl Map {
 
     /// One of this type with keys of this size.
     pub(crate) fn keyed(map_type: u32, key_bytes: usize, value_bytes: usize, entries: u32) -> io::Result<Self> {
-        let (key, value) = (key_bytes as u32, value_bytes as u32);
-        let mut attributes = MapCreate { map_type, key_bytes: key, value_bytes: value, entries };
+        let (key_bytes, value_bytes) = (key_bytes as u32, value_bytes as u32);
+        Self::shaped(MapShape { name: "", map_type, key_bytes, value_bytes, entries })
+    }
+
+    /// One of this shape.
+    pub(crate) fn shaped(shape: MapShape) -> io::Result<Self> {
+        let MapShape { name, map_type, key_bytes, value_bytes, entries } = shape;
+        let mut attributes = MapCreate { map_type, key_bytes, value_bytes, entries, ..MapCreate::default() };
+        attributes.name[..name.len()].copy_from_slice(name.as_bytes());
         // SAFETY: these are the attributes of the command, without pointers.
         let descriptor = owned(unsafe { call(MAP_CREATE, &mut attributes) }?);
-        Ok(Self { descriptor, key_bytes, value_bytes })
+        Ok(Self::of(descriptor, shape))
+    }
+
+    fn of(descriptor: OwnedFd, shape: MapShape) -> Self {
+        Self { descriptor, key_bytes: shape.key_bytes as usize, value_bytes: shape.value_bytes as usize }
+    }
+
+    /// Opens the map of this shape that is pinned at a path. `None`: there is none.
+    ///
+    /// # Errors
+    /// If the kernel refuses it. `InvalidData`: it is of another shape.
+    pub(crate) fn pinned(path: &CStr, shape: MapShape) -> io::Result<Option<Self>> {
+        let mut pin = Pin { path: path.as_ptr() as u64, descriptor: 0, flags: 0 };
+        // SAFETY: these are the attributes of the command; the path ends with a zero and outlives the call.
+        let descriptor = match unsafe { call(OBJECT_GET, &mut pin) } {
+            Ok(descriptor) => owned(descriptor),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let MapInformation { map_type, key_bytes, value_bytes, entries, .. } = information(&descriptor)?;
+        if (MapShape { name: shape.name, map_type, key_bytes, value_bytes, entries }) != shape {
+            return Err(io::Error::from(io::ErrorKind::InvalidData));
+        }
+        Ok(Some(Self::of(descriptor, shape)))
+    }
+
+    /// Gives it a name in the BPF file system, by which it stays when all who have it end.
+    pub(crate) fn pin(&self, path: &CStr) -> io::Result<()> {
+        let mut pin = Pin { path: path.as_ptr() as u64, descriptor: self.descriptor() as u32, flags: 0 };
+        // SAFETY: these are the attributes of the command; the path ends with a zero and outlives the call.
+        unsafe { call(OBJECT_PIN, &mut pin) }?;
+        Ok(())
     }
 
     /// Puts the value of a number into it.
@@ -195,6 +281,19 @@ impl Map {
     pub(crate) fn descriptor(&self) -> c_int {
         self.descriptor.as_raw_fd()
     }
+}
+
+/// Asks what a map is. What is pinned may be a program: its numbers fit no shape of a map.
+fn information(map: &OwnedFd) -> io::Result<MapInformation> {
+    let mut answer = MapInformation::default();
+    let mut attributes = AskInformation {
+        descriptor: map.as_raw_fd() as u32,
+        bytes: size_of::<MapInformation>() as u32,
+        information: &raw mut answer as u64,
+    };
+    // SAFETY: these are the attributes of the command; the answer has room for as many bytes as they say.
+    unsafe { call(OBJECT_INFORMATION, &mut attributes) }?;
+    Ok(answer)
 }
 
 /// What a call about an entry comes to. `false`: there is none.
@@ -271,7 +370,9 @@ mod tests {
         assert_eq!(core::mem::offset_of!(ProgramLoad, interface), 64);
         assert_eq!(core::mem::offset_of!(ProgramLoad, attach_type), 68);
         assert_eq!((core::mem::offset_of!(MapBatch, entry_flags), size_of::<MapBatch>()), (40, 56));
-        assert_eq!((size_of::<MapCreate>(), size_of::<Instruction>()), (16, 8));
+        assert_eq!((core::mem::offset_of!(MapCreate, name), size_of::<MapCreate>()), (28, 44));
+        assert_eq!((size_of::<MapInformation>(), size_of::<AskInformation>()), (24, 16));
+        assert_eq!((size_of::<Pin>(), size_of::<Instruction>()), (16, 8));
     }
 
     #[test]

@@ -7,41 +7,45 @@
 //! # Source
 //! Linux, `Documentation/bpf/map_cpumap.rst`; Brouer and others. CPUMAP, since Linux 4.15.
 
+mod buckets;
+mod counters;
+mod fanout;
+mod object;
+mod order;
+mod packet;
 mod processors;
 mod program;
 mod receive;
+mod table;
 mod tunnel;
 
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::thread::sleep;
 use std::time::Duration;
 
 use humpyard_core::random::Seed;
 use humpyard_traffic::TrafficError;
 
+use self::counters::Counters;
+pub use self::counters::{FlowCount, PacketCount};
+pub use self::fanout::PinnedTable;
+pub use self::order::HandOver;
+use self::order::{Order, processor_value};
 pub use self::processors::{ProcessorCount, processors};
-use self::program::{Counted, Steered, program};
+use self::program::{Steered, program};
 pub use self::receive::{ReceiveSteering, receive_masks};
+use self::table::CoreTable;
 use crate::bpf::{self, Map, ProgramKind};
 use crate::interface::{Interface, refused};
 use crate::xdp::{Attachment, HAS_FRAGMENTS, Link, XDP};
 
-/// Types of maps of the kernel.
-const ARRAY: u32 = 2;
-const ARRAY_BY_PROCESSOR: u32 = 6;
-const LATEST_BY_KEY: u32 = 9;
+/// The type of maps that hand frames to processors.
 const PROCESSORS: u32 = 16;
-
-/// Flows that are kept in mind at once; those seen longest ago are forgotten.
-const FLOWS: u32 = 4096;
 /// Frames that may wait for a processor.
 const WAITING: u32 = 2048;
 /// Bytes of a 5-tuple: two addresses, two ports, protocol, version of IP, and nothing.
 const KEY_BYTES: usize = 40;
-/// Bytes of a number of packets and one of bytes.
-const COUNT_BYTES: usize = 16;
 
 /// How connections are divided into buckets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,56 +65,29 @@ impl Hashing {
     }
 }
 
-/// Packets and bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct PacketCount {
-    /// Packets.
-    pub packets: u64,
-    /// Bytes of frames.
-    pub bytes: u64,
-}
-
-/// A flow, as far as it was looked at: one frame in [`FLOW_SAMPLE`].
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct FlowCount {
-    /// Where its packets come from.
-    pub source: IpAddr,
-    /// Where they go.
-    pub destination: IpAddr,
-    /// The ports; 0 where the protocol has none, and for fragments.
-    pub ports: (u16, u16),
-    /// The protocol of IP.
-    pub protocol: u8,
-    /// Frames of it that were looked at.
-    pub count: PacketCount,
-}
+/// How often, and how many times at most, it is looked whether frames still wait.
+const DRAIN: Duration = Duration::from_millis(20);
+const DRAIN_LOOKS: usize = 50;
 
 /// One frame in this many is looked at for its flow.
-pub const FLOW_SAMPLE: u64 = 1 << program::SAMPLE_BITS;
+pub const FLOW_SAMPLE: u64 = 1 << buckets::SAMPLE_BITS;
 
 /// Counters, and the program that counts.
 #[derive(Debug)]
 pub struct BucketCounters {
-    port: String,
-    hashing: Hashing,
-    buckets: Map,
-    queues: Map,
-    queue_count: usize,
-    flows: Map,
-    /// Values of each entry, one for each processor that there can be.
-    processors: usize,
+    counters: Counters,
     steering: Option<Steering>,
     /// When this is dropped, the interface is as before.
-    _link: Link,
+    link: Link,
     is_native: bool,
 }
 
 #[derive(Debug)]
 struct Steering {
-    wanted: Map,
-    state: Map,
-    /// What waits for each processor.
-    waiting: Map,
+    table: CoreTable,
+    order: Order,
+    guard: Duration,
+    processors: usize,
 }
 
 impl BucketCounters {
@@ -142,23 +119,18 @@ impl BucketCounters {
             let port = port.clone();
             move |error: io::Error| refused(&port, what, &error)
         };
-        let processors = possible_processors().map_err(doing("asking for the processors"))?;
-        let entries = hashing.buckets() as u32;
-        let queue_count = receive_masks(name).len().max(1);
-        let counter = |entries| {
-            Map::new(ARRAY_BY_PROCESSOR, COUNT_BYTES, entries).map_err(doing("making counters in the kernel"))
-        };
-        let (buckets, queues) = (counter(entries)?, counter(queue_count as u32)?);
-        let flows = Map::keyed(LATEST_BY_KEY, KEY_BYTES, COUNT_BYTES, FLOWS)
-            .map_err(doing("making a table of flows in the kernel"))?;
-        let counted = Counted { buckets: buckets.descriptor(), queues: queues.descriptor(), flows: flows.descriptor() };
+        let counters = Counters::new(&port, hashing, receive_masks(name).len().max(1))?;
         let steering = cores
-            .map(|(cores, guard)| Ok((Steering::new(cores, processors)?, guard)))
+            .map(|(cores, guard)| Steering::new(hashing, cores, guard, counters.processors()))
             .transpose()
             .map_err(doing("making the table of cores in the kernel"))?;
-        let steered = steering.as_ref().map(|(steering, guard)| steering.described(*guard));
-        let code = program(hashing, counted, steered);
-        let (link, is_native) = attach(&code, &interface).map_err(|error| match error.raw_os_error() {
+        let load = |kind| {
+            let waiting = steering.as_ref().map(|steering| steering.waiting(kind)).transpose()?;
+            let steered = steering.as_ref().zip(waiting.as_ref()).map(|(steering, map)| steering.described(map));
+            // The program keeps the map.
+            bpf::load(kind, &program(hashing, counters.described(), steered))
+        };
+        let (link, is_native) = attach(load, &interface).map_err(|error| match error.raw_os_error() {
             Some(libc::EBUSY) => TrafficError::unusable(
                 &port,
                 format!(
@@ -168,8 +140,7 @@ impl BucketCounters {
             ),
             _ => refused(&port, "putting the program on the interface", &error),
         })?;
-        let steering = steering.map(|(steering, _)| steering);
-        Ok(Self { port, hashing, buckets, queues, queue_count, flows, processors, steering, _link: link, is_native })
+        Ok(Self { counters, steering, link, is_native })
     }
 
     /// Whether the program runs in the driver; if not, it runs behind it and takes more time.
@@ -179,12 +150,12 @@ impl BucketCounters {
 
     /// How connections are divided.
     pub const fn hashing(&self) -> Hashing {
-        self.hashing
+        self.counters.hashing()
     }
 
     /// Returns how many processors there can be.
     pub const fn processors(&self) -> usize {
-        self.processors
+        self.counters.processors()
     }
 
     /// Returns what came for each bucket since the beginning, on each processor that took it from the interface: that
@@ -193,7 +164,7 @@ impl BucketCounters {
     /// # Errors
     /// If the kernel does not tell.
     pub fn counts(&self) -> Result<Vec<PacketCount>, TrafficError> {
-        self.counted(&self.buckets, self.hashing.buckets())
+        self.counters.counts()
     }
 
     /// Returns what came by each receive queue since the beginning, on each processor that took it: that of queue q on
@@ -202,14 +173,7 @@ impl BucketCounters {
     /// # Errors
     /// If the kernel does not tell.
     pub fn queue_counts(&self) -> Result<Vec<PacketCount>, TrafficError> {
-        self.counted(&self.queues, self.queue_count)
-    }
-
-    fn counted(&self, map: &Map, entries: usize) -> Result<Vec<PacketCount>, TrafficError> {
-        let values = map
-            .read_array(entries, COUNT_BYTES * self.processors)
-            .map_err(|error| refused(&self.port, "reading the counters", &error))?;
-        Ok(values.chunks_exact(COUNT_BYTES).map(count).collect())
+        self.counters.queue_counts()
     }
 
     /// Returns the flows of which most frames were looked at since the last call, at most `most`.
@@ -217,24 +181,7 @@ impl BucketCounters {
     /// # Errors
     /// If the kernel does not tell.
     pub fn heavy_flows(&self, most: usize) -> Result<Vec<FlowCount>, TrafficError> {
-        let mut flows = self.flows_since().map_err(|error| refused(&self.port, "reading the flows", &error))?;
-        flows.sort_by(|one, other| {
-            other.count.packets.cmp(&one.count.packets).then_with(|| one.source.cmp(&other.source))
-        });
-        flows.truncate(most);
-        Ok(flows)
-    }
-
-    fn flows_since(&self) -> io::Result<Vec<FlowCount>> {
-        let mut flows = Vec::new();
-        for key in self.flows.keys(FLOWS as usize)? {
-            let mut value = [0; COUNT_BYTES];
-            if self.flows.read(&key, &mut value)? {
-                self.flows.remove(&key)?;
-                flows.push(flow(&key, count(&value)));
-            }
-        }
-        Ok(flows)
+        self.counters.heavy_flows(most)
     }
 
     /// Sets the core that each bucket is to go to; nothing where the program only counts.
@@ -245,11 +192,12 @@ impl BucketCounters {
     /// # Panics
     /// If there is not a core for each bucket.
     pub fn set(&self, cores: &[u32]) -> Result<(), TrafficError> {
-        assert_eq!(cores.len(), self.hashing.buckets(), "a core for each bucket");
-        let set = |steering: &Steering| {
-            (0..).zip(cores).try_for_each(|(bucket, core)| steering.wanted.set(bucket, &core.to_ne_bytes()))
-        };
-        self.steering.as_ref().map_or(Ok(()), set).map_err(|error| refused(&self.port, "setting the table", &error))
+        assert_eq!(cores.len(), self.hashing().buckets(), "a core for each bucket");
+        let set = |steering: &Steering| steering.table.set(cores);
+        self.steering
+            .as_ref()
+            .map_or(Ok(()), set)
+            .map_err(|error| refused(self.counters.port(), "setting the table", &error))
     }
 
     /// Returns the core that each bucket goes to; nothing where the program only counts.
@@ -258,47 +206,73 @@ impl BucketCounters {
     /// If the kernel does not tell.
     pub fn cores(&self) -> Result<Vec<u32>, TrafficError> {
         let Some(steering) = &self.steering else { return Ok(Vec::new()) };
-        let values = steering
-            .state
-            .read_array(self.hashing.buckets(), STATE_BYTES)
-            .map_err(|error| refused(&self.port, "reading the table", &error))?;
-        Ok(values.chunks_exact(STATE_BYTES).map(|entry| number(&entry[..4]) as u32).collect())
+        let states =
+            steering.table.states().map_err(|error| refused(self.counters.port(), "reading the table", &error))?;
+        Ok(states.iter().map(|state| state.core).collect())
+    }
+
+    /// Returns what became of the frames that were handed to other processors so far; nothing where the program only
+    /// counts. Those that wait have been handed over, but did not come yet.
+    ///
+    /// # Errors
+    /// If the kernel does not tell.
+    pub fn handed_over(&self) -> Result<Option<HandOver>, TrafficError> {
+        let counted = self.steering.as_ref().map(Steering::handed_over).transpose();
+        counted.map_err(|error| refused(self.counters.port(), "reading what was handed over", &error))
+    }
+
+    /// Takes the program off the interface, and returns what became of the frames that were handed over once none of
+    /// them waits any more: those that have not come then were dropped.
+    ///
+    /// # Errors
+    /// If the kernel does not tell.
+    pub fn end(self) -> Result<Option<HandOver>, TrafficError> {
+        let Self { counters, steering, link, .. } = self;
+        drop(link);
+        let Some(steering) = steering else { return Ok(None) };
+        let read =
+            || steering.handed_over().map_err(|error| refused(counters.port(), "reading what was handed over", &error));
+        let mut last = read()?;
+        for _ in 0..DRAIN_LOOKS {
+            sleep(DRAIN);
+            let now = read()?;
+            if now == last {
+                break;
+            }
+            last = now;
+        }
+        Ok(Some(last))
     }
 }
 
-/// Bytes of a core and of a time.
-const STATE_BYTES: usize = 16;
-
 impl Steering {
     /// A table of these cores, which can become any of `processors`.
-    fn new(cores: &[u32], processors: usize) -> io::Result<Self> {
-        let entries = cores.len() as u32;
-        let (wanted, state) = (Map::new(ARRAY, size_of::<u32>(), entries)?, Map::new(ARRAY, STATE_BYTES, entries)?);
-        let waiting = Map::new(PROCESSORS, size_of::<u32>(), processors as u32)?;
-        (0..processors as u32).try_for_each(|core| waiting.set(core, &WAITING.to_ne_bytes()))?;
-        for (bucket, core) in (0..).zip(cores) {
-            let mut entry = [0; STATE_BYTES];
-            entry[..4].copy_from_slice(&core.to_ne_bytes());
-            wanted.set(bucket, &core.to_ne_bytes())?;
-            state.set(bucket, &entry)?;
-        }
-        Ok(Self { wanted, state, waiting })
+    fn new(hashing: Hashing, cores: &[u32], guard: Duration, processors: usize) -> io::Result<Self> {
+        Ok(Self { table: CoreTable::new(hashing, cores)?, order: Order::new(hashing)?, guard, processors })
     }
 
-    fn described(&self, guard: Duration) -> Steered {
-        Steered {
-            wanted: self.wanted.descriptor(),
-            state: self.state.descriptor(),
-            cores: self.waiting.descriptor(),
-            guard: i32::try_from(guard.as_nanos()).unwrap_or(i32::MAX),
-        }
+    /// The processors that frames can be handed to by a program of this kind.
+    fn waiting(&self, kind: ProgramKind) -> io::Result<Map> {
+        let program = self.order.load(kind)?;
+        let value = processor_value(WAITING, &program);
+        let waiting = Map::new(PROCESSORS, value.len(), self.processors as u32)?;
+        (0..self.processors as u32).try_for_each(|core| waiting.set(core, &value))?;
+        Ok(waiting)
+    }
+
+    fn described(&self, waiting: &Map) -> Steered {
+        Steered { placed: self.table.described(self.guard), cores: waiting.descriptor() }
+    }
+
+    fn handed_over(&self) -> io::Result<HandOver> {
+        self.order.count(|| self.table.numbered())
     }
 }
 
 /// Puts the program on the interface: in the driver, or else behind it.
-fn attach(code: &[bpf::Instruction], interface: &Interface) -> io::Result<(Link, bool)> {
+fn attach(load: impl Fn(ProgramKind) -> io::Result<OwnedFd>, interface: &Interface) -> io::Result<(Link, bool)> {
     let with = |flags, attachment| {
-        let program: OwnedFd = bpf::load(ProgramKind { flags, ..XDP }, code)?;
+        let program = load(ProgramKind { flags, ..XDP })?;
         Link::put(&program, interface, attachment)
     };
     // Kernels before 5.18 know nothing of frames in several buffers; drivers with such frames take no other programs.
@@ -308,38 +282,4 @@ fn attach(code: &[bpf::Instruction], interface: &Interface) -> io::Result<(Link,
         Err(error) if error.raw_os_error() == Some(libc::EBUSY) => Err(error),
         Err(_) => Ok((with(0, Attachment::Generic)?, false)),
     }
-}
-
-/// The processors that the kernel has a value for, online or not: `0-3`, `0,2-5`.
-fn possible_processors() -> io::Result<usize> {
-    let text = fs::read_to_string("/sys/devices/system/cpu/possible")?;
-    let last = text.trim().rsplit([',', '-']).next().and_then(|number| number.parse::<usize>().ok());
-    last.map(|last| last + 1).ok_or_else(|| io::Error::other(format!("no list of processors: {text}")))
-}
-
-fn number(bytes: &[u8]) -> u64 {
-    let mut all = [0; 8];
-    if cfg!(target_endian = "big") {
-        all[8 - bytes.len()..].copy_from_slice(bytes)
-    } else {
-        all[..bytes.len()].copy_from_slice(bytes)
-    }
-    u64::from_ne_bytes(all)
-}
-
-fn count(value: &[u8]) -> PacketCount {
-    PacketCount { packets: number(&value[..8]), bytes: number(&value[8..COUNT_BYTES]) }
-}
-
-/// Reads a 5-tuple as the program writes it.
-fn flow(key: &[u8], count: PacketCount) -> FlowCount {
-    let address = |at: usize| {
-        if key[37] == 4 {
-            IpAddr::V4(Ipv4Addr::new(key[at], key[at + 1], key[at + 2], key[at + 3]))
-        } else {
-            IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(&key[at..at + 16]).expect("16 bytes")))
-        }
-    };
-    let port = |at: usize| u16::from_be_bytes([key[at], key[at + 1]]);
-    FlowCount { source: address(0), destination: address(16), ports: (port(32), port(34)), protocol: key[36], count }
 }

@@ -3,12 +3,12 @@
 //! # Source
 //! RFC 2784 and 2890 (GRE), RFC 2003 and 4213 (IP in IP), RFC 7348 (VXLAN), 3GPP TS 29.281 (GTP-U).
 
-use super::program::{CURSOR, IPV4, IPV6, need};
+use super::packet::{CURSOR, IPV4, IPV6, KEPT, PacketProgram, STACK};
 use crate::assembler::Condition::{AnyBit, Equal, Unequal};
+use crate::assembler::Label;
 use crate::assembler::Operation::{Add, And, ShiftLeft, ShiftRight, Subtract};
 use crate::assembler::Register::{R2, R4, R5};
 use crate::assembler::Size::{Byte, Half};
-use crate::assembler::{Assembler, Label};
 
 /// Protocols of IP, and ports of UDP.
 const IP_IN_IP: i32 = 4;
@@ -36,9 +36,9 @@ pub(super) struct Inside {
     pub(super) ip: Label,
 }
 
-/// Goes inside where the packet behind the cursor, of protocol `R2`, is one of a tunnel. Else goes on, with both as they
-/// were; `done` where the tunnel carries nothing that is known.
-pub(super) fn enter(text: &mut Assembler, inside: Inside, done: Label) {
+/// Goes inside where the packet behind the cursor, of protocol `R2`, is one of a tunnel. Else goes on, with both as
+/// they were; `done` where the tunnel carries nothing that is known.
+pub(super) fn enter(text: &mut PacketProgram, inside: Inside, done: Label) {
     let [gre, ipv4, ipv6, udp, none] = core::array::from_fn(|_| text.label());
     for (protocol, label) in [(GRE, gre), (IP_IN_IP, ipv4), (IPV6_IN_IP, ipv6), (UDP, udp)] {
         text.jump_if(Equal, R2, protocol, label);
@@ -53,14 +53,14 @@ pub(super) fn enter(text: &mut Assembler, inside: Inside, done: Label) {
     text.set(R2, IPV6);
     text.jump(inside.ip);
     text.place(udp);
-    self::udp(text, inside, none, done);
+    self::udp(text, inside, done);
     text.place(none);
 }
 
-fn gre(text: &mut Assembler, inside: Inside, done: Label) {
-    need(text, 4, done);
-    text.load(Half, R4, CURSOR, 0);
-    text.load(Half, R2, CURSOR, 2);
+fn gre(text: &mut PacketProgram, inside: Inside, done: Label) {
+    text.need(4, done);
+    text.take(Half, R4, 0);
+    text.take(Half, R2, 2);
     text.jump_if(AnyBit, R4, GRE_UNKNOWN, done);
     text.with_number(Add, CURSOR, 4);
     for field in GRE_FIELDS {
@@ -77,10 +77,11 @@ fn gre(text: &mut Assembler, inside: Inside, done: Label) {
     text.jump(done);
 }
 
-fn udp(text: &mut Assembler, inside: Inside, none: Label, done: Label) {
-    let [vxlan, gtp] = core::array::from_fn(|_| text.label());
-    need(text, UDP_AND_TUNNEL, none);
-    text.load(Half, R4, CURSOR, 2);
+/// Goes on where the packet is of no tunnel.
+fn udp(text: &mut PacketProgram, inside: Inside, done: Label) {
+    let [vxlan, gtp, none] = core::array::from_fn(|_| text.label());
+    text.need(UDP_AND_TUNNEL, none);
+    text.take(Half, R4, 2);
     text.jump_if(Equal, R4, VXLAN, vxlan);
     text.jump_if(Equal, R4, GTP_U, gtp);
     text.jump(none);
@@ -89,13 +90,15 @@ fn udp(text: &mut Assembler, inside: Inside, none: Label, done: Label) {
     text.jump(inside.ethernet);
     text.place(gtp);
     gtp_u(text, inside, none, done);
+    text.place(none);
+    text.set(R2, UDP);
 }
 
-fn gtp_u(text: &mut Assembler, inside: Inside, none: Label, done: Label) {
+fn gtp_u(text: &mut PacketProgram, inside: Inside, none: Label, done: Label) {
     let [payload, ipv4, ipv6] = core::array::from_fn(|_| text.label());
-    text.load(Byte, R4, CURSOR, 9);
+    text.take(Byte, R4, 9);
     text.jump_if(Unequal, R4, GTP_PACKET, none);
-    text.load(Byte, R4, CURSOR, 8);
+    text.take(Byte, R4, 8);
     text.copy(R5, R4);
     text.with_number(And, R5, 0xf0);
     // Version 1, and not GTP prime.
@@ -104,8 +107,10 @@ fn gtp_u(text: &mut Assembler, inside: Inside, none: Label, done: Label) {
     text.with_number(And, R4, 7);
     text.jump_if(Equal, R4, 0, payload);
     // Sequence number, number of the N-PDU, type of the first extension: all are there if any is.
-    need(text, 4, done);
-    text.load(Byte, R2, CURSOR, 3);
+    text.store(Byte, STACK, KEPT, R4);
+    text.need(4, done);
+    text.load(Byte, R4, STACK, KEPT);
+    text.take(Byte, R2, 3);
     text.with_number(Add, CURSOR, 4);
     let has_extensions = text.label();
     text.jump_if(AnyBit, R4, 4, has_extensions);
@@ -118,8 +123,8 @@ fn gtp_u(text: &mut Assembler, inside: Inside, none: Label, done: Label) {
     text.jump_if(Unequal, R2, 0, done);
 
     text.place(payload);
-    need(text, 1, done);
-    text.load(Byte, R4, CURSOR, 0);
+    text.need(1, done);
+    text.take(Byte, R4, 0);
     text.with_number(ShiftRight, R4, 4);
     text.jump_if(Equal, R4, 4, ipv4);
     text.jump_if(Equal, R4, 6, ipv6);
@@ -133,9 +138,9 @@ fn gtp_u(text: &mut Assembler, inside: Inside, none: Label, done: Label) {
 }
 
 /// Passes over an extension of GTP-U: its length in units of four bytes, contents, and the type of the next one, `R2`.
-fn extension(text: &mut Assembler, done: Label) {
-    need(text, 1, done);
-    text.load(Byte, R4, CURSOR, 0);
+fn extension(text: &mut PacketProgram, done: Label) {
+    text.need(1, done);
+    text.take(Byte, R4, 0);
     text.jump_if(Equal, R4, 0, done);
     // To its last byte; the mask shows the kernel that the number is small.
     text.with_number(Subtract, R4, 1);
@@ -143,7 +148,7 @@ fn extension(text: &mut Assembler, done: Label) {
     text.with_number(ShiftLeft, R4, 2);
     text.with_number(Add, R4, 3);
     text.with(Add, CURSOR, R4);
-    need(text, 1, done);
-    text.load(Byte, R2, CURSOR, 0);
+    text.need(1, done);
+    text.take(Byte, R2, 0);
     text.with_number(Add, CURSOR, 1);
 }
