@@ -46,7 +46,9 @@ pub use self::note::Note;
 pub use self::packet_socket::{BUCKETS, FanOutTable};
 pub use self::ports::{FannedOut, Ports, absent, mtu, needed, open, open_fanned_out};
 pub use self::privilege::{drop_privileges, may_share};
-pub use self::steer::{BucketCounters, FLOW_SAMPLE, FlowCount, Hashing, PacketCount, ProcessorCount, processors};
+pub use self::steer::{
+    BareProgram, BucketCounters, FLOW_SAMPLE, FlowCount, Hashing, PacketCount, ProcessorCount, processors,
+};
 
 /// Waits until one of these has something to read.
 pub(crate) fn wait(descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {

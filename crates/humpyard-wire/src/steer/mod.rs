@@ -7,6 +7,7 @@
 //! # Source
 //! Linux, `Documentation/bpf/map_cpumap.rst`; Brouer and others. CPUMAP, since Linux 4.15.
 
+mod bare;
 mod processors;
 mod program;
 mod tunnel;
@@ -20,8 +21,10 @@ use std::time::Duration;
 use humpyard_core::random::Seed;
 use humpyard_traffic::TrafficError;
 
+pub use self::bare::BareProgram;
 pub use self::processors::{ProcessorCount, processors};
 use self::program::{Counted, Steered, program};
+use crate::assembler::longest_path;
 use crate::bpf::{self, Map, ProgramKind};
 use crate::interface::{Interface, refused};
 use crate::xdp::{Attachment, HAS_FRAGMENTS, Link, XDP};
@@ -56,6 +59,15 @@ impl Hashing {
     /// The number of buckets.
     pub const fn buckets(self) -> usize {
         1 << self.bits
+    }
+
+    /// Returns the instructions on the longest path through the program that counts by this hashing and, if it
+    /// `steers`, hands frames to cores. A function of the kernel counts as the instruction that calls it.
+    pub fn longest_path(self, steers: bool) -> usize {
+        // Which maps there are changes no instruction but its number.
+        let (counted, steered) =
+            (Counted { buckets: 0, flows: 0 }, Steered { wanted: 0, state: 0, cores: 0, guard: 0 });
+        longest_path(&program(self, counted, steers.then_some(steered)))
     }
 }
 
@@ -96,6 +108,7 @@ pub struct BucketCounters {
     /// Values of each entry, one for each processor that there can be.
     processors: usize,
     steering: Option<Steering>,
+    program: OwnedFd,
     /// When this is dropped, the interface is as before.
     _link: Link,
     is_native: bool,
@@ -150,7 +163,7 @@ impl BucketCounters {
             .map_err(doing("making the table of cores in the kernel"))?;
         let steered = steering.as_ref().map(|(steering, guard)| steering.described(*guard));
         let code = program(hashing, counted, steered);
-        let (link, is_native) = attach(&code, &interface).map_err(|error| match error.raw_os_error() {
+        let (program, link, is_native) = attach(&code, &interface).map_err(|error| match error.raw_os_error() {
             Some(libc::EBUSY) => TrafficError::unusable(
                 &port,
                 format!(
@@ -161,12 +174,22 @@ impl BucketCounters {
             _ => refused(&port, "putting the program on the interface", &error),
         })?;
         let steering = steering.map(|(steering, _)| steering);
-        Ok(Self { port, hashing, buckets, flows, processors, steering, _link: link, is_native })
+        Ok(Self { port, hashing, buckets, flows, processors, steering, program, _link: link, is_native })
     }
 
     /// Whether the program runs in the driver; if not, it runs behind it and takes more time.
     pub const fn is_native(&self) -> bool {
         self.is_native
+    }
+
+    /// Has the kernel run the program on a frame `repeat` times, and returns the mean time that it takes. The frame is
+    /// counted as often.
+    ///
+    /// # Errors
+    /// If the kernel refuses it: a frame has from 14 to about 3,000 bytes.
+    pub fn time_program(&self, frame: &[u8], repeat: u32) -> Result<Duration, TrafficError> {
+        let time = bpf::time(&self.program, frame, repeat);
+        time.map_err(|error| refused(&self.port, "running the program on a frame", &error))
     }
 
     /// How connections are divided.
@@ -255,8 +278,7 @@ impl Steering {
     fn new(cores: &[u32], processors: usize) -> io::Result<Self> {
         let entries = cores.len() as u32;
         let (wanted, state) = (Map::new(ARRAY, size_of::<u32>(), entries)?, Map::new(ARRAY, STATE_BYTES, entries)?);
-        let waiting = Map::new(PROCESSORS, size_of::<u32>(), processors as u32)?;
-        (0..processors as u32).try_for_each(|core| waiting.set(core, &WAITING.to_ne_bytes()))?;
+        let waiting = waiting(processors)?;
         for (bucket, core) in (0..).zip(cores) {
             let mut entry = [0; STATE_BYTES];
             entry[..4].copy_from_slice(&core.to_ne_bytes());
@@ -276,18 +298,26 @@ impl Steering {
     }
 }
 
-/// Puts the program on the interface: in the driver, or else behind it.
-fn attach(code: &[bpf::Instruction], interface: &Interface) -> io::Result<(Link, bool)> {
+/// A queue of frames for each processor.
+fn waiting(processors: usize) -> io::Result<Map> {
+    let waiting = Map::new(PROCESSORS, size_of::<u32>(), processors as u32)?;
+    (0..processors as u32).try_for_each(|core| waiting.set(core, &WAITING.to_ne_bytes()))?;
+    Ok(waiting)
+}
+
+/// Puts the program on the interface: in the driver (`true`), or else behind it.
+fn attach(code: &[bpf::Instruction], interface: &Interface) -> io::Result<(OwnedFd, Link, bool)> {
     let with = |flags, attachment| {
         let program: OwnedFd = bpf::load(ProgramKind { flags, ..XDP }, code)?;
-        Link::put(&program, interface, attachment)
+        let link = Link::put(&program, interface, attachment)?;
+        Ok::<_, io::Error>((program, link))
     };
     // Kernels before 5.18 know nothing of frames in several buffers; drivers with such frames take no other programs.
     let native = with(HAS_FRAGMENTS, Attachment::Native).or_else(|_| with(0, Attachment::Native));
     match native {
-        Ok(link) => Ok((link, true)),
+        Ok((program, link)) => Ok((program, link, true)),
         Err(error) if error.raw_os_error() == Some(libc::EBUSY) => Err(error),
-        Err(_) => Ok((with(0, Attachment::Generic)?, false)),
+        Err(_) => with(0, Attachment::Generic).map(|(program, link)| (program, link, false)),
     }
 }
 

@@ -18,9 +18,9 @@ const LOOKUP: i32 = 1;
 const UPDATE: i32 = 2;
 const NOW: i32 = 5;
 const RANDOM: i32 = 7;
-const REDIRECT_MAP: i32 = 51;
+pub(super) const REDIRECT_MAP: i32 = 51;
 /// A frame goes on to the kernel's own stack.
-const PASS: i32 = 2;
+pub(super) const PASS: i32 = 2;
 
 /// Where the frame begins and ends (`struct xdp_md`).
 const DATA: i16 = 0;
@@ -297,4 +297,21 @@ fn steer(text: &mut Assembler, steered: Steered) {
     text.call(REDIRECT_MAP);
     text.exit();
     text.place(out);
+}
+
+#[cfg(test)]
+mod tests {
+    use humpyard_core::random::Seed;
+
+    use super::*;
+
+    /// What a frame costs at most. A longer program is slower for every frame of the machine.
+    #[test]
+    fn no_frame_takes_more_instructions_than_these() {
+        let limits = [(false, false, 165), (true, false, 188), (false, true, 307), (true, true, 330)];
+        for (steers, inner, most) in limits {
+            let longest = Hashing { bits: 10, seed: Seed(1), inner }.longest_path(steers);
+            assert!(longest <= most, "steers: {steers}, inner: {inner}: {longest} instructions, at most {most}");
+        }
+    }
 }
