@@ -7,6 +7,14 @@ use core::ffi::c_int;
 
 use crate::bpf::Instruction;
 
+/// Operations, and the classes of those that can jump: on 64 bits, and on 32.
+const LOAD_LONG: u8 = 0x18;
+const JUMP: u8 = 0x05;
+const CALL: u8 = 0x85;
+const EXIT: u8 = 0x95;
+const CLASS: u8 = 0x07;
+const JUMP_CLASSES: [u8; 2] = [0x05, 0x06];
+
 /// A register. Calls answer in `R0`, take `R1` to `R5` and leave nothing there; `R6` to `R9` stay; `R10` is the end of
 /// the stack, which cannot be changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -108,7 +116,7 @@ impl Assembler {
     }
 
     fn two(&mut self, to: Register, source: u8, low: i32, high: i32) {
-        self.put(0x18, to, source, 0, low);
+        self.put(LOAD_LONG, to, source, 0, low);
         self.code.push(Instruction::new(0, 0, 0, 0, high));
     }
 
@@ -160,7 +168,7 @@ impl Assembler {
 
     pub(crate) fn jump(&mut self, to: Label) {
         self.jumps.push((self.code.len(), to));
-        self.put(0x05, Register::R0, 0, 0, 0);
+        self.put(JUMP, Register::R0, 0, 0, 0);
     }
 
     /// Jumps where the condition holds of a register and a number.
@@ -183,17 +191,17 @@ impl Assembler {
 
     /// Calls a function of the kernel by its number.
     pub(crate) fn call(&mut self, function: i32) {
-        self.put(0x85, Register::R0, 0, 0, function);
+        self.put(CALL, Register::R0, 0, 0, function);
     }
 
     /// Calls a function of the kernel by its number among the kernel's types.
     pub(crate) fn call_by_type(&mut self, function: i32) {
-        self.put(0x85, Register::R0, 2, 0, function);
+        self.put(CALL, Register::R0, 2, 0, function);
     }
 
     /// Ends the program, which answers `R0`.
     pub(crate) fn exit(&mut self) {
-        self.put(0x95, Register::R0, 0, 0, 0);
+        self.put(EXIT, Register::R0, 0, 0, 0);
     }
 
     /// Returns the program.
@@ -207,6 +215,34 @@ impl Assembler {
         }
         self.code
     }
+}
+
+/// Returns the instructions on the longest path through a program without loops; a function of the kernel counts as the
+/// one instruction that calls it.
+///
+/// # Panics
+/// If an instruction jumps back: the program could be a loop.
+pub(crate) fn longest_path(code: &[Instruction]) -> usize {
+    // By instruction: the longest path from it to the end.
+    let mut longest = vec![0; code.len() + 1];
+    for (at, instruction) in code.iter().enumerate().rev() {
+        let next = at + if instruction.opcode == LOAD_LONG { 2 } else { 1 };
+        let target = || {
+            assert!(instruction.offset >= 0, "instruction {at} jumps back");
+            next + instruction.offset as usize
+        };
+        let rest = match instruction.opcode {
+            EXIT => 0,
+            CALL => longest[next],
+            JUMP => longest[target()],
+            opcode if JUMP_CLASSES.contains(&(opcode & CLASS)) => longest[next].max(longest[target()]),
+            // The second half of a long number is no instruction: no path begins there.
+            0 => continue,
+            _ => longest[next],
+        };
+        longest[at] = 1 + rest;
+    }
+    longest[0]
 }
 
 #[cfg(test)]
@@ -258,5 +294,37 @@ mod tests {
             (0x95, 0x00, 0, 0),
         ];
         assert_eq!(words, expected);
+    }
+
+    #[test]
+    fn the_longest_path_is_that_of_the_dearer_branch() {
+        let program = |branch: usize| {
+            let mut program = Assembler::default();
+            let [away, out] = core::array::from_fn(|_| program.label());
+            program.set_map(R1, 5);
+            program.jump_if_word(Less, R1, 1, away);
+            program.call(5);
+            program.jump(out);
+            program.place(away);
+            (0..branch).for_each(|_| program.set(R2, 0));
+            program.place(out);
+            program.exit();
+            longest_path(&program.finish())
+        };
+        assert_eq!(program(0), 5, "a map, a condition, a call, a jump, the end");
+        assert_eq!(program(2), 5);
+        assert_eq!(program(7), 10);
+    }
+
+    #[test]
+    #[should_panic(expected = "instruction 1 jumps back")]
+    fn a_loop_has_no_longest_path() {
+        let mut program = Assembler::default();
+        let again = program.label();
+        program.place(again);
+        program.set(R0, 0);
+        program.jump_if(Less, R0, 1, again);
+        program.exit();
+        longest_path(&program.finish());
     }
 }

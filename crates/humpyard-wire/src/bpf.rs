@@ -4,6 +4,7 @@
 use core::ffi::{CStr, c_int, c_long};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 const MAP_CREATE: c_int = 0;
 const MAP_LOOKUP: c_int = 1;
@@ -13,6 +14,7 @@ const MAP_NEXT_KEY: c_int = 4;
 const PROGRAM_LOAD: c_int = 5;
 const OBJECT_PIN: c_int = 6;
 const OBJECT_GET: c_int = 7;
+const PROGRAM_TEST_RUN: c_int = 10;
 const OBJECT_INFORMATION: c_int = 15;
 const MAP_LOOKUP_BATCH: c_int = 24;
 
@@ -305,6 +307,40 @@ fn present(answer: io::Result<c_int>) -> io::Result<bool> {
     }
 }
 
+/// A program that is run on bytes that did not come by an interface.
+#[repr(C)]
+#[derive(Default)]
+struct TestRun {
+    program: u32,
+    answer: u32,
+    input_bytes: u32,
+    output_bytes: u32,
+    input: u64,
+    output: u64,
+    repeat: u32,
+    duration_ns: u32,
+    context: [u64; 3],
+    flags: u32,
+    processor: u32,
+    batch: u32,
+    padding: u32,
+}
+
+/// Runs a program on a frame `repeat` times and returns the mean time that it takes.
+pub(crate) fn time(program: &OwnedFd, frame: &[u8], repeat: u32) -> io::Result<Duration> {
+    let mut attributes = TestRun {
+        program: program.as_raw_fd() as u32,
+        input_bytes: frame.len() as u32,
+        input: frame.as_ptr() as u64,
+        repeat,
+        ..TestRun::default()
+    };
+    // SAFETY: these are the attributes of the command; the frame has as many bytes as they say, and no output is asked
+    // for.
+    unsafe { call(PROGRAM_TEST_RUN, &mut attributes) }?;
+    Ok(Duration::from_nanos(u64::from(attributes.duration_ns)))
+}
+
 /// What a program is loaded as.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct ProgramKind {
@@ -370,6 +406,7 @@ mod tests {
         assert_eq!(core::mem::offset_of!(ProgramLoad, interface), 64);
         assert_eq!(core::mem::offset_of!(ProgramLoad, attach_type), 68);
         assert_eq!((core::mem::offset_of!(MapBatch, entry_flags), size_of::<MapBatch>()), (40, 56));
+        assert_eq!((core::mem::offset_of!(TestRun, duration_ns), core::mem::offset_of!(TestRun, batch)), (36, 72));
         assert_eq!((core::mem::offset_of!(MapCreate, name), size_of::<MapCreate>()), (28, 44));
         assert_eq!((size_of::<MapInformation>(), size_of::<AskInformation>()), (24, 16));
         assert_eq!((size_of::<Pin>(), size_of::<Instruction>()), (16, 8));

@@ -155,7 +155,7 @@ impl Counters {
 }
 
 /// The processors that the kernel has a value for, online or not: `0-3`, `0,2-5`.
-fn possible_processors() -> io::Result<usize> {
+pub(super) fn possible_processors() -> io::Result<usize> {
     let text = fs::read_to_string("/sys/devices/system/cpu/possible")?;
     let last = text.trim().rsplit([',', '-']).next().and_then(|number| number.parse::<usize>().ok());
     last.map(|last| last + 1).ok_or_else(|| io::Error::other(format!("no list of processors: {text}")))

@@ -7,6 +7,7 @@
 //! # Source
 //! Linux, `Documentation/bpf/map_cpumap.rst`; Brouer and others. CPUMAP, since Linux 4.15.
 
+mod bare;
 mod buckets;
 mod counters;
 mod fanout;
@@ -27,6 +28,8 @@ use std::time::Duration;
 use humpyard_core::random::Seed;
 use humpyard_traffic::TrafficError;
 
+pub use self::bare::BareProgram;
+use self::buckets::{Counted, Placed};
 use self::counters::Counters;
 pub use self::counters::{FlowCount, PacketCount};
 pub use self::fanout::PinnedTable;
@@ -36,6 +39,7 @@ pub use self::processors::{ProcessorCount, processors};
 use self::program::{Steered, program};
 pub use self::receive::{ReceiveSteering, receive_masks};
 use self::table::CoreTable;
+use crate::assembler::longest_path;
 use crate::bpf::{self, Map, ProgramKind};
 use crate::interface::{Interface, refused};
 use crate::xdp::{Attachment, HAS_FRAGMENTS, Link, XDP};
@@ -63,6 +67,15 @@ impl Hashing {
     pub const fn buckets(self) -> usize {
         1 << self.bits
     }
+
+    /// Returns the instructions on the longest path through the program that counts by this hashing and, if it
+    /// `steers`, hands frames to cores. A function of the kernel counts as the instruction that calls it.
+    pub fn longest_path(self, steers: bool) -> usize {
+        // Which maps there are changes no instruction but its number.
+        let counted = Counted { buckets: 0, queues: Some(0), flows: 0 };
+        let steered = Steered { placed: Placed { wanted: 0, state: 0, guard: 0 }, cores: 0 };
+        longest_path(&program(self, counted, steers.then_some(steered)))
+    }
 }
 
 /// How often, and how many times at most, it is looked whether frames still wait.
@@ -77,6 +90,7 @@ pub const FLOW_SAMPLE: u64 = 1 << buckets::SAMPLE_BITS;
 pub struct BucketCounters {
     counters: Counters,
     steering: Option<Steering>,
+    program: OwnedFd,
     /// When this is dropped, the interface is as before.
     link: Link,
     is_native: bool,
@@ -130,7 +144,7 @@ impl BucketCounters {
             // The program keeps the map.
             bpf::load(kind, &program(hashing, counters.described(), steered))
         };
-        let (link, is_native) = attach(load, &interface).map_err(|error| match error.raw_os_error() {
+        let (program, link, is_native) = attach(load, &interface).map_err(|error| match error.raw_os_error() {
             Some(libc::EBUSY) => TrafficError::unusable(
                 &port,
                 format!(
@@ -140,12 +154,22 @@ impl BucketCounters {
             ),
             _ => refused(&port, "putting the program on the interface", &error),
         })?;
-        Ok(Self { counters, steering, link, is_native })
+        Ok(Self { counters, steering, program, link, is_native })
     }
 
     /// Whether the program runs in the driver; if not, it runs behind it and takes more time.
     pub const fn is_native(&self) -> bool {
         self.is_native
+    }
+
+    /// Has the kernel run the program on a frame `repeat` times, and returns the mean time that it takes. The frame is
+    /// counted as often.
+    ///
+    /// # Errors
+    /// If the kernel refuses it: a frame has from 14 to about 3,000 bytes.
+    pub fn time_program(&self, frame: &[u8], repeat: u32) -> Result<Duration, TrafficError> {
+        let time = bpf::time(&self.program, frame, repeat);
+        time.map_err(|error| refused(self.counters.port(), "running the program on a frame", &error))
     }
 
     /// How connections are divided.
@@ -255,9 +279,7 @@ impl Steering {
     fn waiting(&self, kind: ProgramKind) -> io::Result<Map> {
         let program = self.order.load(kind)?;
         let value = processor_value(WAITING, &program);
-        let waiting = Map::new(PROCESSORS, value.len(), self.processors as u32)?;
-        (0..self.processors as u32).try_for_each(|core| waiting.set(core, &value))?;
-        Ok(waiting)
+        waiting(self.processors, &value)
     }
 
     fn described(&self, waiting: &Map) -> Steered {
@@ -269,17 +291,29 @@ impl Steering {
     }
 }
 
-/// Puts the program on the interface: in the driver, or else behind it.
-fn attach(load: impl Fn(ProgramKind) -> io::Result<OwnedFd>, interface: &Interface) -> io::Result<(Link, bool)> {
+/// A queue of frames for each processor, of which this says how many may wait there and, if it is long enough, which
+/// program runs there.
+fn waiting(processors: usize, value: &[u8]) -> io::Result<Map> {
+    let waiting = Map::new(PROCESSORS, value.len(), processors as u32)?;
+    (0..processors as u32).try_for_each(|core| waiting.set(core, value))?;
+    Ok(waiting)
+}
+
+/// Puts the program on the interface: in the driver (`true`), or else behind it.
+fn attach(
+    load: impl Fn(ProgramKind) -> io::Result<OwnedFd>,
+    interface: &Interface,
+) -> io::Result<(OwnedFd, Link, bool)> {
     let with = |flags, attachment| {
         let program = load(ProgramKind { flags, ..XDP })?;
-        Link::put(&program, interface, attachment)
+        let link = Link::put(&program, interface, attachment)?;
+        Ok::<_, io::Error>((program, link))
     };
     // Kernels before 5.18 know nothing of frames in several buffers; drivers with such frames take no other programs.
     let native = with(HAS_FRAGMENTS, Attachment::Native).or_else(|_| with(0, Attachment::Native));
     match native {
-        Ok(link) => Ok((link, true)),
+        Ok((program, link)) => Ok((program, link, true)),
         Err(error) if error.raw_os_error() == Some(libc::EBUSY) => Err(error),
-        Err(_) => Ok((with(0, Attachment::Generic)?, false)),
+        Err(_) => with(0, Attachment::Generic).map(|(program, link)| (program, link, false)),
     }
 }

@@ -16,6 +16,7 @@ use super::Hashing;
 use super::buckets::find;
 use super::counters::number;
 use super::packet::{BUCKET, DATA, FRAME, NOTE, PacketProgram, STACK};
+use super::program::PASS;
 use crate::assembler::Condition::{Above, Less, Unequal};
 use crate::assembler::Operation::{Add, ShiftLeft, ShiftRightSigned, Subtract};
 use crate::assembler::Register::{R0, R1, R2, R3, R6, R7, R8};
@@ -25,8 +26,6 @@ use crate::bpf::{self, Instruction, Map, MapShape, ProgramKind};
 
 /// A function of the kernel (`enum bpf_func_id`).
 const ADJUST_NOTE: i32 = 54;
-/// A frame goes on to the kernel's own stack.
-const PASS: i32 = 2;
 /// Programs that run at the other processor (`enum bpf_attach_type`).
 const AT_PROCESSOR: u32 = 35;
 /// The type of maps that are arrays.

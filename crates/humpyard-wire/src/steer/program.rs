@@ -14,9 +14,9 @@ use crate::assembler::Size::Word;
 use crate::bpf::Instruction;
 
 /// A function of the kernel (`enum bpf_func_id`).
-const REDIRECT_MAP: i32 = 51;
+pub(super) const REDIRECT_MAP: i32 = 51;
 /// A frame goes on to the kernel's own stack.
-const PASS: i32 = 2;
+pub(super) const PASS: i32 = 2;
 
 /// The descriptors of the maps by which a program steers.
 #[derive(Clone, Copy, Debug)]
@@ -78,33 +78,13 @@ mod tests {
     use humpyard_core::random::Seed;
 
     use super::*;
+    use crate::assembler::longest_path;
 
     const COUNTED: Counted = Counted { buckets: 0, queues: None, flows: 1 };
     const WITH_QUEUES: Counted = Counted { queues: Some(5), ..COUNTED };
     const PLACED: Placed = Placed { wanted: 2, state: 3, guard: 1 };
-    const EXIT: u8 = 0x95;
-    const JUMP: u8 = 0x05;
-    const CALL: u8 = 0x85;
-    const TWO_WORDS: u8 = 0x18;
-
-    /// The most instructions that a packet takes. Jumps go forward only.
-    fn longest_path(code: &[Instruction]) -> usize {
-        let mut from = vec![0; code.len() + 1];
-        for (at, instruction) in code.iter().enumerate().rev() {
-            let is_jump = matches!(instruction.opcode & 7, 5 | 6) && ![EXIT, CALL].contains(&instruction.opcode);
-            assert!(!is_jump || instruction.offset >= 0, "a jump back at {at}");
-            let target = if is_jump { from[at + 1 + instruction.offset as usize] } else { 0 };
-            from[at] = 1 + match instruction.opcode {
-                EXIT => 0,
-                JUMP => target,
-                TWO_WORDS => from[at + 2],
-                _ => target.max(from[at + 1]),
-            };
-        }
-        from[0]
-    }
-
-    /// Instructions per packet at most, at the interface and for sockets.
+    /// Instructions per packet at most, at the interface and for sockets. A longer program is slower for every frame of
+    /// the machine.
     #[test]
     fn a_packet_takes_few_instructions() {
         for (inner, most_at_interface, most_for_sockets) in [(false, 230, 300), (true, 370, 600)] {
