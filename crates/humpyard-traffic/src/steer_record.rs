@@ -57,6 +57,18 @@ pub struct SteerSample {
     pub processors: Vec<ProcessorSample>,
     /// The flows of which most came.
     pub flows: Vec<HeavyFlow>,
+    /// What became of packets that were handed to other processors. `None`: nothing steers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handed: Option<HandedSample>,
+}
+
+/// What became of packets on their way to other processors.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub struct HandedSample {
+    /// Packets that did not come there, for too many waited.
+    pub missing: u64,
+    /// Packets that came behind a later one of their bucket.
+    pub overtaken: u64,
 }
 
 /// What came for a bucket on a processor.

@@ -1,10 +1,11 @@
 //! `steer`: what arrives at an interface of this machine, why a processor is hot, and what policies would have done.
 
+use core::num::NonZeroU16;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::io::{self, BufWriter, Write};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -44,7 +45,8 @@ pub(crate) struct SteerArguments {
     /// Watch what arrives at this interface, and change nothing
     #[arg(long, value_name = "IFACE", conflicts_with = "from")]
     pub(crate) observe: Option<String>,
-    /// Steer what arrives at cpumap:IFACE or rps:IFACE by the policy, after watching it for --for, until Ctrl-C
+    /// Steer what arrives at cpumap:IFACE or rps:IFACE by the policy, after watching it for --for, until Ctrl-C; or the
+    /// sockets of another program, by the object fanout:FILE
     #[arg(long, value_name = "TARGET", conflicts_with_all = ["observe", "from"])]
     pub(crate) apply: Option<SteerTarget>,
     /// End the command that steers this interface, and restore what one that ended without a chance to has left
@@ -65,6 +67,15 @@ pub(crate) struct SteerArguments {
     /// A bucket moves once it has had no packet for this long: longer than any packet waits, so that order holds
     #[arg(long, value_name = "TIME", requires = "apply", allow_hyphen_values = true, default_value = "1ms")]
     pub(crate) guard: String,
+    /// The sockets of the fan-out group (fanout:FILE): the threads of the program that reads
+    #[arg(long, value_name = "N", requires = "apply")]
+    pub(crate) sockets: Option<NonZeroU16>,
+    /// The directory of the BPF file system in which the table of the fan-out group is
+    #[arg(long, value_name = "DIR", requires = "apply", default_value = "/sys/fs/bpf")]
+    pub(crate) maps: PathBuf,
+    /// What a packet costs a reader of the fan-out group
+    #[arg(long, value_name = "TIME", requires = "apply", allow_hyphen_values = true, default_value = "1us")]
+    pub(crate) cost: String,
     /// How long to watch; Ctrl-C ends it earlier
     #[arg(long = "for", value_name = "TIME", allow_hyphen_values = true, default_value = "60s")]
     pub(crate) longest: String,
@@ -140,7 +151,6 @@ fn diagnosed(
 
 /// Watches an interface, then steers it.
 fn applied(arguments: &SteerArguments, target: &SteerTarget, stop: &AtomicBool) -> Result<ExitCode, Failure> {
-    let interface = target.interface();
     let [policy] = &policies(&arguments.policy)?[..] else {
         return Err(Failure::new("--apply steers by one policy: name it, such as --policy rss++"));
     };
@@ -148,32 +158,26 @@ fn applied(arguments: &SteerArguments, target: &SteerTarget, stop: &AtomicBool) 
     let (rollback, until) = (time("rollback", &arguments.rollback)?, time("until", &arguments.until)?);
     let guard = duration("guard", &arguments.guard)?;
     let endpoint = arguments.metrics.map(endpoint).transpose()?;
-    let record = observed(arguments, interface, None, stop)?;
-    if stop.load(Ordering::Relaxed) {
-        return Err(Failure::new("ended while watching: nothing was steered"));
-    }
-    let diagnosis = diagnosed(arguments, &record, core::slice::from_ref(policy), stop)?;
-    let foreseen = diagnosis.policies.last().map_or(0.0, |foreseen| foreseen.margin);
-    if let Some(wanted) = arguments.apply_if.filter(|&wanted| foreseen < wanted) {
-        return Err(Failure::new(format!(
-            "not steered: by {policy} 99 of 100 packets would take {:.0} % less, and --apply-if asks for {:.0} %",
-            100.0 * foreseen,
-            100.0 * wanted
-        )));
-    }
+    let (before, cost_ns) = match target.interface() {
+        Some(interface) => watched(arguments, interface, policy, stop)?,
+        None => (Strain::default(), fanout_cost(arguments)?),
+    };
     let options = ApplyOptions {
         target: target.clone(),
-        observe: ObserveOptions { longest: until, ..observe_options(arguments, interface)? },
+        observe: ObserveOptions { longest: until, ..observe_options(arguments, target.interface().unwrap_or(""))? },
         policy: policy.clone(),
-        cost_ns: diagnosis.cost_ns,
+        sockets: arguments.sockets.map_or(0, NonZeroU16::get).into(),
+        maps: arguments.maps.clone(),
+        cost_ns,
         guard,
         rollback,
-        before: Strain::of(&record.samples),
+        before,
     };
     let steering = Steering::begin(options)?;
     output::say(&format!(
-        "humpyard: {target} is steered by {policy} ({} buckets); Ctrl-C ends it, and {interface} is as before. Changed:",
-        arguments.buckets
+        "humpyard: {target} is steered by {policy} ({} buckets); Ctrl-C ends it{}. Changed:",
+        arguments.buckets,
+        target.interface().map_or(String::new(), |interface| format!(", and {interface} is as before"))
     ));
     steering.changed().iter().for_each(|line| output::say(&format!("humpyard: {line}")));
     let progress = Progress::new(&policy.to_string(), arguments.common.quiet);
@@ -189,6 +193,40 @@ fn applied(arguments: &SteerArguments, target: &SteerTarget, stop: &AtomicBool) 
     drop(progress);
     Output::of(&arguments.common.output).answer(&applied, || applied_text(&applied))?;
     Ok(ExitCode::from(u8::from(applied.rolled_back.is_some())))
+}
+
+/// Watches an interface, and returns how it was and what a packet costs, if the policy is worth it.
+fn watched(
+    arguments: &SteerArguments,
+    interface: &str,
+    policy: &PolicySpec,
+    stop: &AtomicBool,
+) -> Result<(Strain, f64), Failure> {
+    let record = observed(arguments, interface, None, stop)?;
+    if stop.load(Ordering::Relaxed) {
+        return Err(Failure::new("ended while watching: nothing was steered"));
+    }
+    let diagnosis = diagnosed(arguments, &record, core::slice::from_ref(policy), stop)?;
+    let foreseen = diagnosis.policies.last().map_or(0.0, |foreseen| foreseen.margin);
+    if let Some(wanted) = arguments.apply_if.filter(|&wanted| foreseen < wanted) {
+        return Err(Failure::new(format!(
+            "not steered: by {policy} 99 of 100 packets would take {:.0} % less, and --apply-if asks for {:.0} %",
+            100.0 * foreseen,
+            100.0 * wanted
+        )));
+    }
+    Ok((Strain::of(&record.samples), diagnosis.cost_ns))
+}
+
+/// What a packet costs a reader of a fan-out group, in ns, and a check of what else it takes to steer one.
+fn fanout_cost(arguments: &SteerArguments) -> Result<f64, Failure> {
+    if arguments.sockets.is_none() {
+        return Err(Failure::new("--apply fanout: needs the number of sockets of the group, such as --sockets 4"));
+    }
+    if arguments.apply_if.is_some() || arguments.rollback.is_some() {
+        return Err(Failure::new("--apply-if and --rollback need an interface: what readers drop is not known here"));
+    }
+    Ok(duration("cost", &arguments.cost)?.as_nanos() as f64)
 }
 
 fn undone_text(undone: &Undone) -> String {
@@ -211,12 +249,25 @@ fn applied_text(applied: &Applied) -> String {
         Some(why) => format!("Ended by itself, for it was worse than before: {why}."),
         None => "Ended.".to_owned(),
     };
-    format!(
-        "{interface} was steered by {policy} for {seconds:.1} s: {}, {} to another processor, {pending} of them \
-         not yet done.\n\n{rows}\n\n{ended} {interface} is as it was.\n",
+    let said = format!(
+        "{interface} was steered by {policy} for {seconds:.1} s: {}, {} to another {}, {pending} of them not yet \
+         done.\n\n",
         counted(*packets, "packet"),
         counted(*moves, "move"),
-    )
+        if applied.target.starts_with("fanout:") { "socket" } else { "processor" }
+    );
+    if applied.target.starts_with("fanout:") {
+        return said + "Ended. The readers keep the table as it is now, and the next command takes it over.\n";
+    }
+    let handed = applied.handed_over.map_or(String::new(), |handed| {
+        format!(
+            "Handed to processors: {}, {} dropped on the way, {} behind a later one of the same bucket.\n\n",
+            counted(handed.packets, "packet"),
+            handed.dropped,
+            handed.overtaken
+        )
+    });
+    format!("{said}{handed}{rows}\n\n{ended} {interface} is as it was.\n")
 }
 
 fn duration(option: &str, text: &str) -> Result<Duration, Failure> {

@@ -105,6 +105,9 @@ fn an_interface_is_steered_loses_nothing_and_is_then_as_before() {
     assert_eq!(sent, received, "packets are lost");
     assert!(found["packets"].as_u64().unwrap() > 100, "{found}");
     assert_eq!((&found["policy"], &found["rolled_back"]), (&"rss++:interval=20000".into(), &Value::Null));
+    let handed = &found["handed_over"];
+    assert!(handed["packets"].as_u64().unwrap() >= found["packets"].as_u64().unwrap(), "{found}");
+    assert_eq!((&handed["passed"], &handed["dropped"]), (&handed["packets"], &0.into()), "{found}");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("here is steered by rss++") && said.contains("is as before"), "{said}");
     assert!(!here.ip("link show dev here").contains("xdp"), "the program is still there");
@@ -204,6 +207,35 @@ fn a_command_that_steers_is_ended_by_another() {
     assert_eq!(undone["ended"], child.id(), "{undone}");
     assert!(child.wait().unwrap().success());
     assert!(!here.ip("link show dev here").contains("xdp"), "the program is still there");
+}
+
+#[test]
+fn a_table_for_a_fan_out_group_is_written_and_stays() {
+    let Some(_turn) = turn() else { return };
+    let (here, _there) = pair_with_checksums();
+    let directory = tempfile::tempdir().unwrap();
+    let (maps, object) = (directory.path().join("maps"), directory.path().join("lb.o"));
+    std::fs::create_dir(&maps).unwrap();
+    let words = format!(
+        "steer --apply fanout:{} --maps {} --sockets 3 --policy rss++ --json --quiet",
+        object.display(),
+        maps.display()
+    );
+    let said = refusal(&here, HUMPYARD, &words);
+    assert!(said.contains("no BPF file system is mounted") && !object.exists(), "{said}");
+    let said = refusal(&here, HUMPYARD, &words.replace("--sockets 3", ""));
+    assert!(said.contains("--sockets 4"), "{said}");
+    let mount = |words: &str| {
+        std::process::Command::new("sh").args(["-c", words]).arg("sh").arg(&maps).status().unwrap().success()
+    };
+    assert!(mount("mount -t bpf none $1"));
+    let found = here.run(&format!("{HUMPYARD} {words} --until 500ms"));
+    let again = here.run(&format!("{HUMPYARD} {words} --until 500ms"));
+    assert!(mount("umount $1"));
+    let changed = document(&found)["changed"][1].as_str().unwrap().to_owned();
+    assert!(changed.contains("a table, which stays"), "{changed}");
+    assert!(document(&again)["changed"][1].as_str().unwrap().ends_with("the table there is used"));
+    assert!(std::fs::read(&object).unwrap().starts_with(b"\x7fELF"));
 }
 
 #[test]

@@ -3,15 +3,16 @@
 use core::fmt::{self, Debug};
 use core::sync::atomic::AtomicBool;
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use humpyard_policies::spec::PolicySpec;
-use humpyard_wire::{FLOW_SAMPLE, Hashing};
+use humpyard_wire::{FLOW_SAMPLE, HandOver, Hashing};
 use serde::Serialize;
 
 use super::change::{Change, ChangeFile};
 use super::check_steers;
-use super::observe::{ObserveOptions, queues, wait};
+use super::observe::{FLOWS_EVERY, HEAVY_FLOWS, ObserveOptions, heavy, queues, wait};
 use super::target::{SteerTarget, SteeringTable};
 use super::twin::Twin;
 use crate::LabError;
@@ -29,6 +30,10 @@ pub struct ApplyOptions {
     pub observe: ObserveOptions,
     /// The policy.
     pub policy: PolicySpec,
+    /// The sockets of a fan-out group; not used for interfaces.
+    pub sockets: usize,
+    /// The directory of the BPF file system in which the table of a fan-out group is; not used for interfaces.
+    pub maps: PathBuf,
     /// What a packet costs a processor, in ns: see [`Diagnosis::cost_ns`](super::Diagnosis::cost_ns).
     pub cost_ns: f64,
     /// A bucket moves once it has had no packet for this long.
@@ -75,6 +80,29 @@ pub struct Applied {
     pub meanwhile: Strain,
     /// Why it ended by itself, if it did.
     pub rolled_back: Option<String>,
+    /// What became of packets that were handed to other processors. `None`: none were.
+    pub handed_over: Option<HandedOver>,
+}
+
+/// What became of packets that were handed to other processors: `packets = passed + dropped`.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
+#[non_exhaustive]
+pub struct HandedOver {
+    /// Packets that were handed over.
+    pub packets: u64,
+    /// Packets that came there.
+    pub passed: u64,
+    /// Packets that did not: too many waited for the processor.
+    pub dropped: u64,
+    /// Packets that came behind a later one of their bucket.
+    pub overtaken: u64,
+}
+
+impl HandedOver {
+    /// What became of them once none waits any more.
+    fn of(HandOver { handed, passed, overtaken, .. }: HandOver) -> Self {
+        Self { packets: handed, passed, dropped: handed - passed, overtaken }
+    }
 }
 
 /// What is to be seen of an interface that is steered.
@@ -94,12 +122,15 @@ impl Strain {
     /// What these samples show.
     pub fn of<'a>(samples: impl IntoIterator<Item = &'a SteerSample>) -> Self {
         let (mut packets, mut dropped, mut busy) = (0, 0, std::collections::BTreeMap::<u32, (u64, u64)>::new());
-        for one in samples.into_iter().flat_map(|sample| &sample.processors) {
-            packets += one.packets;
-            dropped += one.dropped;
-            let (work, all) = busy.entry(one.processor).or_default();
-            *work += one.softirq_ns + one.system_ns;
-            *all += one.softirq_ns + one.system_ns + one.user_ns + one.idle_ns;
+        for sample in samples {
+            dropped += sample.handed.map_or(0, |handed| handed.missing);
+            for one in &sample.processors {
+                packets += one.packets;
+                dropped += one.dropped;
+                let (work, all) = busy.entry(one.processor).or_default();
+                *work += one.softirq_ns + one.system_ns;
+                *all += one.softirq_ns + one.system_ns + one.user_ns + one.idle_ns;
+            }
         }
         let parts = busy.values().map(|&(work, all)| work as f64 / all.max(1) as f64);
         Self {
@@ -130,8 +161,8 @@ pub struct Steering {
     twin: Twin,
     head: RecordHead,
     table: Box<dyn SteeringTable>,
-    /// Goes after the table: what it notes is undone by then.
-    _change: ChangeFile,
+    /// Goes after the table: what it notes is undone by then. `None`: nothing is to be undone.
+    _change: Option<ChangeFile>,
 }
 
 impl Steering {
@@ -140,23 +171,18 @@ impl Steering {
     /// # Errors
     /// If the interface cannot be steered, or is already; a policy that cannot steer.
     pub fn begin(options: ApplyOptions) -> Result<Self, LabError> {
-        let ObserveOptions { interface, every, bucket_bits, seed, inner, .. } = &options.observe;
+        let ObserveOptions { every, bucket_bits, seed, inner, .. } = &options.observe;
         let hashing = Hashing { bits: *bucket_bits, seed: *seed, inner: *inner };
-        let numbers = online()?;
+        let interface = options.target.interface();
+        let numbers = if interface.is_some() { online()? } else { (0..options.sockets as u32).collect() };
         check_steers(&options.policy, numbers.len())?;
         let cost_ns = (options.cost_ns.round() as u64).max(1);
         let twin = Twin::new(&options.policy, numbers.len(), hashing.buckets(), cost_ns, *seed)?;
-        let mut change = ChangeFile::take(interface)?;
-        let (queues, rps) = queues(interface);
-        // Noted before it is done: a process can end at any moment.
-        change.note(&Change {
-            target: options.target.to_string(),
-            policy: options.policy.to_string(),
-            process: std::process::id() as i32,
-            masks: options.target.masks()?,
-        })?;
-        let table = options.target.begin(hashing, &wanted(&twin, &numbers), options.guard)?;
-        let mut head = RecordHead::new(interface, table.processors(), hashing.buckets(), *every, FLOW_SAMPLE);
+        let (queues, rps) = interface.map_or((0, false), queues);
+        let change = interface.map(|interface| noted(interface, &options)).transpose()?;
+        let table = options.target.begin(hashing, &wanted(&twin, &numbers), options.guard, &options.maps)?;
+        let name = options.target.name();
+        let mut head = RecordHead::new(&name, table.processors(), hashing.buckets(), *every, FLOW_SAMPLE);
         (head.native, head.queues, head.rps) = (table.is_native(), queues, rps);
         Ok(Self { numbers, twin, head, table, options, _change: change })
     }
@@ -174,10 +200,16 @@ impl Steering {
         let (begin, first) = (Instant::now(), self.table.look()?);
         let (mut last, mut samples, mut latest) = (first.clone(), 0, VecDeque::new());
         let (mut moves, mut packets, mut worse_since, mut rolled_back) = (0, 0, None, None);
+        let mut flows_due = FLOWS_EVERY;
         while rolled_back.is_none() && wait(begin, &self.options.observe, samples, stop) {
             let look = self.table.look()?;
-            let sample =
-                SteerSample { time_ns: begin.elapsed().as_nanos() as u64, ..look.since(&last, self.head.processors) };
+            let elapsed = begin.elapsed();
+            let flows = if elapsed >= flows_due { self.table.heavy_flows(HEAVY_FLOWS)? } else { Vec::new() };
+            if elapsed >= flows_due {
+                flows_due = elapsed + FLOWS_EVERY;
+            }
+            let (flows, time_ns) = (flows.iter().map(heavy).collect(), elapsed.as_nanos() as u64);
+            let sample = SteerSample { time_ns, flows, ..look.since(&last, self.head.processors) };
             last = look;
             let length = sample.time_ns - latest.back().map_or(0, |last: &SteerSample| last.time_ns);
             self.twin.play(length, &sample.buckets);
@@ -205,6 +237,7 @@ impl Steering {
             before: self.options.before,
             meanwhile: Strain::of([&last.since(&first, self.head.processors)]),
             rolled_back,
+            handed_over: self.table.end()?.map(HandedOver::of),
         })
     }
 }
@@ -213,6 +246,18 @@ impl Debug for Steering {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Steering({} by {})", self.options.target, self.options.policy)
     }
+}
+
+/// Takes an interface, and notes what is to be changed: before it is done, for a process can end at any moment.
+fn noted(interface: &str, options: &ApplyOptions) -> Result<ChangeFile, LabError> {
+    let mut change = ChangeFile::take(interface)?;
+    change.note(&Change {
+        target: options.target.to_string(),
+        policy: options.policy.to_string(),
+        process: std::process::id() as i32,
+        masks: options.target.masks()?,
+    })?;
+    Ok(change)
 }
 
 /// Returns the processor that each bucket is to go to.

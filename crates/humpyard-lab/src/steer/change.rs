@@ -182,7 +182,7 @@ fn end(process: i32, path: &Path) -> Result<(), LabError> {
 fn restore(change: &Change) -> Result<Vec<String>, LabError> {
     let target: SteerTarget = change.target.parse()?;
     match &target {
-        SteerTarget::CpuMap(_) => Ok(Vec::new()),
+        SteerTarget::CpuMap(_) | SteerTarget::Fanout(_) => Ok(Vec::new()),
         SteerTarget::Rps(interface) => {
             let steering = ReceiveSteering::open(interface)?;
             let before = steering.masks()?;

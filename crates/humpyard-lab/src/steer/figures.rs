@@ -43,7 +43,9 @@ impl LiveFigures {
             core(&mut figures, found.processor).busy_ns += found.softirq_ns + found.system_ns;
         }
         // The kernel counts drops of all interfaces together.
-        let dropped: u64 = sample.processors.iter().map(|one| one.dropped).sum();
+        let (missing, overtaken) = sample.handed.map_or((0, 0), |handed| (handed.missing, handed.overtaken));
+        let dropped = sample.processors.iter().map(|one| one.dropped).sum::<u64>() + missing;
+        figures.out_of_order += overtaken;
         let arrived = figures.packets.arrived;
         let all = figures.packets.dropped.entry(BACKLOG.to_owned()).or_default();
         *all = (*all + dropped).min(arrived);

@@ -9,6 +9,7 @@ mod apply;
 mod cause;
 mod change;
 mod diagnosis;
+mod fanout;
 mod figures;
 mod observe;
 mod receive;
@@ -16,7 +17,7 @@ mod replay;
 mod target;
 mod twin;
 
-pub use self::apply::{Applied, ApplyOptions, Steered, Steering, Strain};
+pub use self::apply::{Applied, ApplyOptions, HandedOver, Steered, Steering, Strain};
 pub use self::change::{Undone, undo};
 pub use self::diagnosis::{Diagnosis, Foreseen, ProcessorLoad, QueueLoad, diagnose};
 pub use self::figures::LiveFigures;

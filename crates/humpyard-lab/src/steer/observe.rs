@@ -7,18 +7,18 @@ use std::time::{Duration, Instant};
 
 use humpyard_core::random::Seed;
 use humpyard_wire::{
-    BucketCounters, FLOW_SAMPLE, FlowCount, Hashing, PacketCount, ProcessorCount, processors, receive_masks,
+    BucketCounters, FLOW_SAMPLE, FlowCount, HandOver, Hashing, PacketCount, ProcessorCount, processors, receive_masks,
 };
 
 use crate::LabError;
 use humpyard_traffic::steer_record::{
-    BucketSample, HeavyFlow, ProcessorSample, QueueSample, RecordHead, SteerRecord, SteerSample,
+    BucketSample, HandedSample, HeavyFlow, ProcessorSample, QueueSample, RecordHead, SteerRecord, SteerSample,
 };
 
 /// Flows that a sample names.
-const HEAVY_FLOWS: usize = 16;
+pub(super) const HEAVY_FLOWS: usize = 16;
 /// How often the flows are read: each takes three system calls.
-const FLOWS_EVERY: Duration = Duration::from_secs(1);
+pub(super) const FLOWS_EVERY: Duration = Duration::from_secs(1);
 /// How often it is looked whether to stop.
 const PATIENCE: Duration = Duration::from_millis(50);
 
@@ -105,13 +105,20 @@ pub(super) struct Look {
     buckets: Vec<PacketCount>,
     queues: Vec<PacketCount>,
     processors: Vec<ProcessorCount>,
+    handed: Option<HandOver>,
 }
 
 impl Look {
     pub(super) fn at(counters: &BucketCounters) -> Result<Self, LabError> {
+        let look = Self::of(counters.counts()?)?;
+        Ok(Self { queues: counters.queue_counts()?, handed: counters.handed_over()?, ..look })
+    }
+
+    /// Counters by bucket, and what processors did until now.
+    pub(super) fn of(buckets: Vec<PacketCount>) -> Result<Self, LabError> {
         let processors = processors()
             .map_err(|error| LabError::option(format!("the kernel does not tell what processors do: {error}")))?;
-        Ok(Self { buckets: counters.counts()?, queues: counters.queue_counts()?, processors })
+        Ok(Self { buckets, queues: Vec::new(), processors, handed: None })
     }
 
     fn processor(&self, number: u32) -> Option<&ProcessorCount> {
@@ -144,6 +151,11 @@ impl Look {
                 .iter()
                 .filter_map(|now| Some(processor(now, last.processor(now.processor)?)))
                 .collect(),
+            handed: self.handed.zip(last.handed).map(|(now, before)| HandedSample {
+                // A packet that was missed may have come since.
+                missing: now.missing.saturating_sub(before.missing),
+                overtaken: now.overtaken - before.overtaken,
+            }),
             ..SteerSample::default()
         }
     }
@@ -162,7 +174,7 @@ fn came<'a>(
     })
 }
 
-fn heavy(found: &FlowCount) -> HeavyFlow {
+pub(super) fn heavy(found: &FlowCount) -> HeavyFlow {
     let (source, destination) = found.ports;
     let protocol = match found.protocol {
         6 => "tcp".to_owned(),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use humpyard_traffic::TrafficError;
 use humpyard_traffic::steer_record::SteerSample;
-use humpyard_wire::{BucketCounters, Hashing, ReceiveSteering};
+use humpyard_wire::{BucketCounters, FlowCount, HandOver, Hashing, ReceiveSteering};
 
 use super::observe::Look;
 use super::target::SteeringTable;
@@ -82,6 +82,14 @@ impl SteeringTable for ReceiveTable {
 
     fn pending(&self, _: &[u32]) -> Result<u64, TrafficError> {
         Ok(0)
+    }
+
+    fn heavy_flows(&self, most: usize) -> Result<Vec<FlowCount>, TrafficError> {
+        self.counters.heavy_flows(most)
+    }
+
+    fn end(self: Box<Self>) -> Result<Option<HandOver>, TrafficError> {
+        Ok(None)
     }
 
     fn is_native(&self) -> bool {

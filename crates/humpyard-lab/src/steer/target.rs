@@ -2,12 +2,14 @@
 
 use core::fmt::{self, Display};
 use core::str::FromStr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use humpyard_traffic::TrafficError;
 use humpyard_traffic::steer_record::SteerSample;
-use humpyard_wire::{BucketCounters, Hashing, ReceiveSteering};
+use humpyard_wire::{BucketCounters, FlowCount, HandOver, Hashing, ReceiveSteering};
 
+use super::fanout::FanoutTable;
 use super::observe::Look;
 use super::receive::ReceiveTable;
 use crate::LabError;
@@ -20,34 +22,48 @@ pub enum SteerTarget {
     CpuMap(String),
     /// `rps:IFACE`: the kernel divides the packets of each receive queue among a set of processors.
     Rps(String),
+    /// `fanout:FILE`: a program for the fan-out group of another program chooses the socket of each bucket.
+    Fanout(PathBuf),
 }
 
 impl SteerTarget {
-    /// The interface.
-    pub fn interface(&self) -> &str {
+    /// The interface; none where sockets are chosen.
+    pub fn interface(&self) -> Option<&str> {
         match self {
-            Self::CpuMap(interface) | Self::Rps(interface) => interface,
+            Self::CpuMap(interface) | Self::Rps(interface) => Some(interface),
+            Self::Fanout(_) => None,
+        }
+    }
+
+    /// What results call it: the interface, or the object.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::Fanout(object) => object.display().to_string(),
+            Self::CpuMap(interface) | Self::Rps(interface) => interface.clone(),
         }
     }
 
     /// Returns what a later command needs to undo this, should this one not come to its end: masks of receive queues.
     pub(super) fn masks(&self) -> Result<Vec<String>, LabError> {
         Ok(match self {
-            Self::CpuMap(_) => Vec::new(),
+            Self::CpuMap(_) | Self::Fanout(_) => Vec::new(),
             Self::Rps(interface) => ReceiveSteering::open(interface)?.masks()?,
         })
     }
 
-    /// Begins to carry out a table: a core for each bucket.
+    /// Begins to carry out a table: a core for each bucket. `maps` is the directory of the BPF file system in which
+    /// the table of a fan-out group is.
     pub(super) fn begin(
         &self,
         hashing: Hashing,
         cores: &[u32],
         guard: Duration,
+        maps: &Path,
     ) -> Result<Box<dyn SteeringTable>, LabError> {
         Ok(match self {
             Self::CpuMap(interface) => Box::new(CpuMapTable::begin(interface, hashing, cores, guard)?),
             Self::Rps(interface) => Box::new(ReceiveTable::begin(interface, hashing, cores)?),
+            Self::Fanout(object) => Box::new(FanoutTable::begin(object, maps, hashing, cores, guard)?),
         })
     }
 }
@@ -59,18 +75,19 @@ impl FromStr for SteerTarget {
         match text.split_once(':') {
             Some(("cpumap", interface)) if !interface.is_empty() => Ok(Self::CpuMap(interface.to_owned())),
             Some(("rps", interface)) if !interface.is_empty() => Ok(Self::Rps(interface.to_owned())),
-            _ => Err(LabError::option(format!("unknown target `{text}`: give cpumap:IFACE or rps:IFACE"))),
+            Some(("fanout", object)) if !object.is_empty() => Ok(Self::Fanout(object.into())),
+            _ => Err(LabError::option(format!("unknown target `{text}`: give cpumap:IFACE, rps:IFACE or fanout:FILE"))),
         }
     }
 }
 
 impl Display for SteerTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match self {
-            Self::CpuMap(_) => "cpumap",
-            Self::Rps(_) => "rps",
-        };
-        write!(f, "{kind}:{}", self.interface())
+        match self {
+            Self::CpuMap(interface) => write!(f, "cpumap:{interface}"),
+            Self::Rps(interface) => write!(f, "rps:{interface}"),
+            Self::Fanout(object) => write!(f, "fanout:{}", object.display()),
+        }
     }
 }
 
@@ -85,6 +102,13 @@ pub(super) trait SteeringTable {
 
     /// How many buckets do not go yet where they are to go.
     fn pending(&self, cores: &[u32]) -> Result<u64, TrafficError>;
+
+    /// Returns the flows of which most came since the last call, at most `most`.
+    fn heavy_flows(&self, most: usize) -> Result<Vec<FlowCount>, TrafficError>;
+
+    /// Ends it, and returns what became of all frames that were handed to other processors, none of which waits any
+    /// more. `None`: none were.
+    fn end(self: Box<Self>) -> Result<Option<HandOver>, TrafficError>;
 
     /// Whether frames are counted in the driver.
     fn is_native(&self) -> bool;
@@ -131,6 +155,14 @@ impl SteeringTable for CpuMapTable {
         Ok(self.counters.cores()?.iter().zip(cores).filter(|(now, wanted)| now != wanted).count() as u64)
     }
 
+    fn heavy_flows(&self, most: usize) -> Result<Vec<FlowCount>, TrafficError> {
+        self.counters.heavy_flows(most)
+    }
+
+    fn end(self: Box<Self>) -> Result<Option<HandOver>, TrafficError> {
+        self.counters.end()
+    }
+
     fn is_native(&self) -> bool {
         self.counters.is_native()
     }
@@ -155,10 +187,10 @@ mod tests {
 
     #[test]
     fn targets_are_read_as_they_are_written() {
-        for text in ["cpumap:eth0", "rps:wlan0.5"] {
+        for text in ["cpumap:eth0", "rps:wlan0.5", "fanout:/var/lib/lb.o"] {
             assert_eq!(text.parse::<SteerTarget>().unwrap().to_string(), text);
         }
-        for text in ["eth0", "cpumap:", "xps:eth0", ""] {
+        for text in ["eth0", "cpumap:", "xps:eth0", "fanout:", ""] {
             let said = text.parse::<SteerTarget>().unwrap_err().to_string();
             assert!(said.starts_with(&format!("unknown target `{text}`: give cpumap:IFACE")), "{said}");
         }
