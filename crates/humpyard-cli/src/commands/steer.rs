@@ -13,13 +13,14 @@ use humpyard::lab::metrics::Endpoint;
 use humpyard::lab::parse_duration;
 use humpyard::lab::steer::{
     Applied, ApplyOptions, Diagnosis, LiveFigures, ObserveOptions, RecordHead, STEER_POLICIES, SteerRecord,
-    SteerSample, SteerTarget, Steering, Strain, Undone, diagnose, observe, undo,
+    SteerSample, SteerTarget, Steering, Strain, Undone, diagnose, observe, report, undo,
 };
 use humpyard::policies::spec::PolicySpec;
 use humpyard::random::Seed;
 use humpyard::traffic::capture::PartialFile;
 
 use crate::arguments::{CommonOptions, metrics_address};
+use crate::commands::page::Page;
 use crate::commands::run::endpoint;
 use crate::failure::Failure;
 use crate::figures::{counted, packet_rate, percent, time};
@@ -91,6 +92,9 @@ pub(crate) struct SteerArguments {
     /// Write a record to this new file: lines of JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<String>,
+    /// Write the answer as a page to this file: HTML with plots, which needs no network
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["apply", "undo"])]
+    pub(crate) report: Option<String>,
     /// The steering policies to compare: NAME or NAME:name=value,...; several may be given
     #[arg(long, value_name = "SPEC")]
     pub(crate) policy: Vec<String>,
@@ -112,14 +116,17 @@ pub(crate) fn steer(arguments: &SteerArguments) -> Result<ExitCode, Failure> {
     match (&arguments.apply, &arguments.observe, &arguments.from) {
         (Some(target), _, _) => applied(arguments, target, &stop),
         (None, Some(interface), _) => {
-            let policies = policies(&arguments.policy)?;
+            let (policies, page) = (policies(&arguments.policy)?, Page::create(arguments.report.as_deref())?);
             let endpoint = arguments.metrics.map(endpoint).transpose()?;
             let record = observed(arguments, interface, endpoint, &stop)?;
             // Ctrl-C ended the observation; the next one ends the rest.
             stop.store(false, Ordering::Relaxed);
-            told(arguments, &record, &policies, &stop)
+            told(arguments, &record, &policies, page, &stop)
         }
-        (None, None, Some(file)) => told(arguments, &SteerRecord::read(file)?, &policies(&arguments.policy)?, &stop),
+        (None, None, Some(file)) => {
+            let page = Page::create(arguments.report.as_deref())?;
+            told(arguments, &SteerRecord::read(file)?, &policies(&arguments.policy)?, page, &stop)
+        }
         (None, None, None) => {
             Err(Failure::new("name an interface (--observe eth0, --apply cpumap:eth0) or a record (--from FILE)"))
         }
@@ -131,9 +138,11 @@ fn told(
     arguments: &SteerArguments,
     record: &SteerRecord,
     policies: &[PolicySpec],
+    page: Page,
     stop: &AtomicBool,
 ) -> Result<ExitCode, Failure> {
     let diagnosis = diagnosed(arguments, record, policies, stop)?;
+    page.write_html(|command| report(&diagnosis, record, command))?;
     Output::of(&arguments.common.output).answer(&diagnosis, || text(&diagnosis))?;
     Ok(ExitCode::SUCCESS)
 }

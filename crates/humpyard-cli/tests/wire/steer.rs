@@ -81,8 +81,11 @@ fn an_interface_is_observed_recorded_and_diagnosed_again() {
     assert!(found["buckets_used"].as_u64().unwrap() >= u64::from(FLOWS) / 2);
 
     let mut again = here.command(HUMPYARD);
-    again.args(["steer", "--from", record, "--policy", "hrw", "--policy", "rss++", "--json"]);
+    let page = directory.path().join("here.html");
+    again.args(["steer", "--from", record, "--policy", "hrw", "--policy", "rss++", "--json", "--report"]).arg(&page);
     assert_eq!(document(&again.output().unwrap()), found, "a record has all that a diagnosis is made of");
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("here: where its packets go") && page.contains("<svg"), "{page}");
     let words = format!("compare --input {record} --policy hrw --policy drr --cores 2 --json --quiet");
     let compared = document(&here.run(&format!("{HUMPYARD} {words}")));
     let arrived = |at: usize| compared["runs"][at]["packets"]["in"].as_u64().unwrap();

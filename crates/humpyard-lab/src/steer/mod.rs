@@ -14,6 +14,7 @@ mod figures;
 mod observe;
 mod receive;
 mod replay;
+mod report;
 mod target;
 mod twin;
 
@@ -22,6 +23,7 @@ pub use self::change::{Undone, undo};
 pub use self::diagnosis::{Diagnosis, Foreseen, ProcessorLoad, QueueLoad, diagnose};
 pub use self::figures::LiveFigures;
 pub use self::observe::{ObserveOptions, observe};
+pub use self::report::report;
 pub use self::target::SteerTarget;
 pub use humpyard_traffic::steer_record::{
     BucketSample, HeavyFlow, ProcessorSample, RecordHead, SteerRecord, SteerSample,
