@@ -27,6 +27,9 @@ use crate::stop;
 /// Samples shorter than this cost more than they tell.
 const SAMPLE_MIN: Duration = Duration::from_millis(10);
 
+/// The kernel's program compares the guard time in 32 bits of ns.
+const GUARD_MAX: Duration = Duration::from_secs(2);
+
 /// A part, such as 20% or 0.2.
 fn part(text: &str) -> Result<f64, String> {
     let (number, whole) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
@@ -136,6 +139,9 @@ fn applied(arguments: &SteerArguments, target: &str, stop: &AtomicBool) -> Resul
     let time = |option: &str, text: &Option<String>| text.as_deref().map(|text| duration(option, text)).transpose();
     let (rollback, until) = (time("rollback", &arguments.rollback)?, time("until", &arguments.until)?);
     let guard = duration("guard", &arguments.guard)?;
+    if guard > GUARD_MAX {
+        return Err(Failure::new(format!("--guard: give at most {}s", GUARD_MAX.as_secs())));
+    }
     let record = observed(arguments, interface, stop)?;
     if stop.load(Ordering::Relaxed) {
         return Err(Failure::new("ended while watching: nothing was steered"));
