@@ -7,7 +7,7 @@ use std::time::Duration;
 use humpyard_core::frame::Frame;
 use humpyard_core::random::Seed;
 use humpyard_testkit::network::{Namespace, pair_with_checksums, turn};
-use humpyard_wire::{BucketCounters, FLOW_SAMPLE, Hashing, PacketCount, processors};
+use humpyard_wire::{BareProgram, BucketCounters, FLOW_SAMPLE, Hashing, PacketCount, processors};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
@@ -148,6 +148,21 @@ fn frames(port: u16) -> Vec<(&'static str, Vec<u8>)> {
         ("GTP-U with number", gtp(&[0x32, 255, 0, 0, 0, 0, 0, 5, 0, 1, 0, 0])),
         ("GTP-U with extension", gtp(&[0x34, 255, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0x85, 1, 0, 9, 0])),
     ]
+}
+
+#[test]
+fn a_program_is_timed_on_a_frame_which_it_counts() {
+    let Some(_turn) = turn() else { return };
+    let (here, _there) = pair_with_checksums();
+    let counters = here.within(|| BucketCounters::observe("here", HASHING)).unwrap();
+    let (_, frame) = &frames(1000)[0];
+    let time = counters.time_program(frame, 10_000).unwrap();
+    assert!(time > Duration::ZERO && time < Duration::from_millis(1), "{time:?}");
+    let counted = by_bucket(&counters).into_iter().map(|count| count.packets).max().unwrap();
+    assert!((10_000..10_100).contains(&counted), "{counted}");
+    assert!(counters.time_program(&[0; 4], 1).is_err(), "shorter than a header of Ethernet");
+    let bare = [BareProgram::pass(), BareProgram::redirect(0)].map(|program| program.unwrap().time(frame, 10_000));
+    assert!(bare.into_iter().all(|time| time.unwrap() < Duration::from_millis(1)));
 }
 
 /// Sends frames from `there` and returns the bucket that each is counted for.
