@@ -21,7 +21,7 @@ PROPTEST_RNG_SEED ?= 1
 # Where the Python package is installed as users install it.
 PACKAGE = $(abspath $(or $(CARGO_TARGET_DIR),target))/package-python
 
-.PHONY: help demo test reproduce format lint docs check-no-std bench bench-instructions bench-share bench-sim bench-dispatch bench-overload bench-wire bench-python validate promises check-release package install prerequisites prometheus python transcode clean
+.PHONY: help demo test reproduce format lint docs check-no-std bench bench-instructions bench-share bench-sim bench-dispatch bench-overload bench-steer bench-wire bench-python validate promises check-release package install prerequisites prometheus python transcode clean
 
 help:
 	@echo "make demo     show who waits under three policies, simulated and live, and write report.html (half a minute after the build)"
@@ -33,6 +33,7 @@ help:
 	@echo "make bench-sim  time a simulation in turn with a bare loop and with ns-2 (two minutes; ARGUMENTS=...)"
 	@echo "make bench-dispatch  compare the scheduler and the runtime with DPDK's event devices, in turn (four minutes; ARGUMENTS=...)"
 	@echo "make bench-overload  forward more than can be forwarded, in turn with DPDK's testpmd and the kernel (half an hour, root; ARGUMENTS=...)"
+	@echo "make bench-steer  steer packets to processors, in turn with no steering and the kernel's RPS, and cost the program (fifteen minutes, root; ARGUMENTS=...)"
 	@echo "make bench-wire  forward between interfaces, in turn with DPDK's testpmd and the kernel (half an hour, root; ARGUMENTS=...)"
 	@echo "make bench-python  time simulations from Python in turn with the command line (two minutes after the builds)"
 	@echo "make validate  hold the simulator against live runs, in a hundred cells (half an hour, alone on the machine; ARGUMENTS=...)"
@@ -140,6 +141,11 @@ bench-overload: prerequisites
 	@scripts/prerequisites dpdk
 	$(CARGO) build --locked --release --package humpyard-wire --example flood
 	$(CARGO) bench --locked --package humpyard-cli --bench overload -- $(ARGUMENTS)
+
+# ARGUMENTS are those of the benchmark: --turns, --seconds, --json, --only. Captures are found by HUMPYARD_TRACES.
+bench-steer: prerequisites
+	@scripts/prerequisites network
+	$(CARGO) bench --locked --package humpyard-cli --bench steer -- $(ARGUMENTS)
 
 # ARGUMENTS are those of the benchmark: --pairs, --seconds, --json, --only.
 bench-wire: prerequisites

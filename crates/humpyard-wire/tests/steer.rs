@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use humpyard_core::random::Seed;
 use humpyard_testkit::network::{Namespace, pair_with_checksums, turn};
-use humpyard_wire::{BucketCounters, FLOW_SAMPLE, HandOver, Hashing, PacketCount, processors};
+use humpyard_wire::{BareProgram, BucketCounters, FLOW_SAMPLE, HandOver, Hashing, PacketCount, processors};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
@@ -117,6 +117,21 @@ fn what_cannot_be_is_refused_in_a_line() {
     assert!(refusal("nowhere").contains("no interface `nowhere`"), "{}", refusal("nowhere"));
     let _first = here.within(|| BucketCounters::observe("here", HASHING)).unwrap();
     assert!(refusal("here").contains("another XDP program has `here`"), "{}", refusal("here"));
+}
+
+#[test]
+fn a_program_is_timed_on_a_frame_which_it_counts() {
+    let Some(_turn) = turn() else { return };
+    let (here, _there) = pair_with_checksums();
+    let counters = here.within(|| BucketCounters::observe("here", HASHING)).unwrap();
+    let (_, frame) = &frames(1000)[0];
+    let time = counters.time_program(frame, 10_000).unwrap();
+    assert!(time > Duration::ZERO && time < Duration::from_millis(1), "{time:?}");
+    let counted = by_bucket(&counters).into_iter().map(|count| count.packets).max().unwrap();
+    assert!((10_000..10_100).contains(&counted), "{counted}");
+    assert!(counters.time_program(&[0; 4], 1).is_err(), "shorter than a header of Ethernet");
+    let bare = [BareProgram::pass(), BareProgram::redirect(0)].map(|program| program.unwrap().time(frame, 10_000));
+    assert!(bare.into_iter().all(|time| time.unwrap() < Duration::from_millis(1)));
 }
 
 #[test]

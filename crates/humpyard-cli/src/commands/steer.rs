@@ -12,8 +12,8 @@ use clap::Args;
 use humpyard::lab::metrics::Endpoint;
 use humpyard::lab::parse_duration;
 use humpyard::lab::steer::{
-    Applied, ApplyOptions, Diagnosis, LiveFigures, ObserveOptions, RecordHead, STEER_POLICIES, SteerRecord,
-    SteerSample, SteerTarget, Steering, Strain, Undone, diagnose, observe, report, undo,
+    Applied, ApplyOptions, DiagnoseOptions, Diagnosis, LiveFigures, ObserveOptions, RPS, RecordHead, STEER_POLICIES,
+    SteerRecord, SteerSample, SteerTarget, Steering, Strain, Undone, diagnose, observe, report, undo,
 };
 use humpyard::policies::spec::PolicySpec;
 use humpyard::random::Seed;
@@ -31,6 +31,9 @@ use crate::stop;
 
 /// Samples shorter than this cost more than they tell.
 const SAMPLE_MIN: Duration = Duration::from_millis(10);
+
+/// The kernel's program compares the guard time in 32 bits of ns.
+const GUARD_MAX: Duration = Duration::from_secs(2);
 
 /// A part, such as 20% or 0.2.
 fn part(text: &str) -> Result<f64, String> {
@@ -66,7 +69,7 @@ pub(crate) struct SteerArguments {
     #[arg(long, value_name = "TIME", requires = "apply", allow_hyphen_values = true)]
     pub(crate) until: Option<String>,
     /// A bucket moves once it has had no packet for this long: longer than any packet waits, so that order holds
-    #[arg(long, value_name = "TIME", requires = "apply", allow_hyphen_values = true, default_value = "1ms")]
+    #[arg(long, value_name = "TIME", conflicts_with = "undo", allow_hyphen_values = true, default_value = "1ms")]
     pub(crate) guard: String,
     /// The sockets of the fan-out group (fanout:FILE): the threads of the program that reads
     #[arg(long, value_name = "N", requires = "apply")]
@@ -154,8 +157,8 @@ fn diagnosed(
     stop: &AtomicBool,
 ) -> Result<Diagnosis, Failure> {
     let progress = Progress::new("replay", arguments.common.quiet);
-    let seed = Seed(arguments.common.seed);
-    Ok(diagnose(record, policies, seed, stop, &mut |policy| progress.relabel(policy))?)
+    let options = DiagnoseOptions { policies, guard: guard(arguments)?, seed: Seed(arguments.common.seed) };
+    Ok(diagnose(record, options, stop, &mut |policy| progress.relabel(policy))?)
 }
 
 /// Watches an interface, then steers it.
@@ -165,10 +168,10 @@ fn applied(arguments: &SteerArguments, target: &SteerTarget, stop: &AtomicBool) 
     };
     let time = |option: &str, text: &Option<String>| text.as_deref().map(|text| duration(option, text)).transpose();
     let (rollback, until) = (time("rollback", &arguments.rollback)?, time("until", &arguments.until)?);
-    let guard = duration("guard", &arguments.guard)?;
+    let guard = guard(arguments)?;
     let endpoint = arguments.metrics.map(endpoint).transpose()?;
     let (before, cost_ns) = match target.interface() {
-        Some(interface) => watched(arguments, interface, policy, stop)?,
+        Some(interface) => watched(arguments, interface, (target, policy), stop)?,
         None => (Strain::default(), fanout_cost(arguments)?),
     };
     let options = ApplyOptions {
@@ -208,7 +211,7 @@ fn applied(arguments: &SteerArguments, target: &SteerTarget, stop: &AtomicBool) 
 fn watched(
     arguments: &SteerArguments,
     interface: &str,
-    policy: &PolicySpec,
+    (target, policy): (&SteerTarget, &PolicySpec),
     stop: &AtomicBool,
 ) -> Result<(Strain, f64), Failure> {
     let record = observed(arguments, interface, None, stop)?;
@@ -216,10 +219,18 @@ fn watched(
         return Err(Failure::new("ended while watching: nothing was steered"));
     }
     let diagnosis = diagnosed(arguments, &record, core::slice::from_ref(policy), stop)?;
-    let foreseen = diagnosis.policies.last().map_or(0.0, |foreseen| foreseen.margin);
+    // Of sets of processors the simulator knows the one with all of them.
+    let name = if matches!(target, SteerTarget::Rps(_)) { RPS.to_owned() } else { policy.to_string() };
+    let foreseen = diagnosis.policies.iter().find(|foreseen| foreseen.policy == name);
+    if arguments.apply_if.is_some() && foreseen.is_none() {
+        return Err(Failure::new(format!(
+            "RPS is on at {interface} already: --apply-if cannot foresee what it changes"
+        )));
+    }
+    let foreseen = foreseen.map_or(0.0, |foreseen| foreseen.margin);
     if let Some(wanted) = arguments.apply_if.filter(|&wanted| foreseen < wanted) {
         return Err(Failure::new(format!(
-            "not steered: by {policy} 99 of 100 packets would take {:.0} % less, and --apply-if asks for {:.0} %",
+            "not steered: by {name} 99 of 100 packets would take {:.0} % less, and --apply-if asks for {:.0} %",
             100.0 * foreseen,
             100.0 * wanted
         )));
@@ -277,6 +288,14 @@ fn applied_text(applied: &Applied) -> String {
         )
     });
     format!("{said}{handed}{rows}\n\n{ended} {interface} is as it was.\n")
+}
+
+fn guard(arguments: &SteerArguments) -> Result<Duration, Failure> {
+    let guard = duration("guard", &arguments.guard)?;
+    match guard > GUARD_MAX {
+        true => Err(Failure::new(format!("--guard: give at most {}s", GUARD_MAX.as_secs()))),
+        false => Ok(guard),
+    }
 }
 
 fn duration(option: &str, text: &str) -> Result<Duration, Failure> {

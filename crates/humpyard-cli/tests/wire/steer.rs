@@ -268,6 +268,7 @@ fn what_cannot_be_steered_is_refused_in_one_line() {
         ("--undo here", "there is nothing to undo"),
         ("--undo ../x", "no interface has the name"),
         ("--apply cpumap:here", "steers by one policy"),
+        ("--apply cpumap:here --policy hrw --guard 3s", "--guard: give at most 2s"),
         ("--from /etc/hostname", "line 1: this is no record"),
         ("--from /nowhere", "cannot be read"),
     ] {

@@ -118,14 +118,13 @@ fn buckets_of(record: &SteerRecord, processor: u32) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::diagnosis::tests::record;
+    use super::super::diagnosis::tests::{options, record};
     use super::super::{SteerRecord, diagnose};
     use core::sync::atomic::AtomicBool;
-    use humpyard_core::random::Seed;
     use humpyard_traffic::steer_record::{HeavyFlow, QueueSample};
 
     fn cause(record: &SteerRecord) -> String {
-        diagnose(record, &[], Seed(1), &AtomicBool::new(false), &mut |_| {}).unwrap().cause
+        diagnose(record, options(&[], 1), &AtomicBool::new(false), &mut |_| {}).unwrap().cause
     }
 
     fn with_flow(mut record: SteerRecord, protocol: u8, port: u16, packets: u64) -> SteerRecord {

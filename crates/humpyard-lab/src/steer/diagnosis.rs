@@ -2,6 +2,7 @@
 
 use core::sync::atomic::AtomicBool;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use humpyard_core::cost::MovePenalties;
 use humpyard_core::random::Seed;
@@ -10,7 +11,9 @@ use serde::Serialize;
 
 use super::cause::cause;
 use super::check_steers;
-use super::replay::{Moves, NOW, RPS, Replay, rps};
+use super::replay::{Moves, Replay, rps};
+use super::tables;
+use super::twin::Twin;
 use crate::choice::host::Host;
 use crate::choice::order::OrderChoice;
 use crate::config::RunConfig;
@@ -122,17 +125,29 @@ pub struct Foreseen {
     pub margin: f64,
 }
 
-/// Replays a record under what there is and under these policies, on as many cores as there were processors.
+/// What a record is replayed under.
+#[derive(Clone, Copy, Debug)]
+pub struct DiagnoseOptions<'a> {
+    /// The policies.
+    pub policies: &'a [PolicySpec],
+    /// A bucket moves once it has had no packet for this long.
+    pub guard: Duration,
+    /// The seed of all randomness.
+    pub seed: Seed,
+}
+
+/// Replays a record under what there is and under policies, on as many cores as there were processors. A policy decides
+/// as [`Steering`](super::Steering) has it decide: by a table, which follows what came at the end of each sample.
 ///
 /// # Errors
 /// A policy that cannot steer these cores, and a record without packets.
 pub fn diagnose(
     record: &SteerRecord,
-    policies: &[PolicySpec],
-    seed: Seed,
+    options: DiagnoseOptions<'_>,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Diagnosis, LabError> {
+    let DiagnoseOptions { policies, guard, seed } = options;
     let mut diagnosis = Diagnosis::measured(record);
     if diagnosis.packets == 0 {
         return Err(LabError::option(format!(
@@ -147,10 +162,17 @@ pub fn diagnose(
     let config = configuration(&replay, &diagnosis, cores, seed);
     // Where RPS is on already, what there is has it.
     let rps = (!record.head.rps).then(|| rps(seed)).transpose()?;
-    for policy in core::iter::once(&replay.now).chain(&rps).chain(policies) {
-        progress(&policy.to_string());
-        let foreseen =
-            foreseen(&RunConfig { policy: policy.clone(), ..config.clone() }, diagnosis.policies.first(), stop)?;
+    let cost_ns = (diagnosis.cost_ns.round() as u64).max(1);
+    let applied = |policy: &PolicySpec| {
+        let twin = Twin::new(policy, cores, record.head.buckets, cost_ns, seed)?;
+        tables::applied(record, &replay.flows, replay.stands_for, guard, twin)
+    };
+    let as_they_are = core::iter::once(&replay.now).chain(&rps).map(|policy| (policy, true));
+    for (policy, is_as_it_is) in as_they_are.chain(policies.iter().map(|policy| (policy, false))) {
+        let name = policy.to_string();
+        progress(&name);
+        let policy = if is_as_it_is { policy.clone() } else { applied(policy)? };
+        let foreseen = foreseen(name, &RunConfig { policy, ..config.clone() }, diagnosis.policies.first(), stop)?;
         let Some(foreseen) = foreseen else { break };
         diagnosis.policies.push(foreseen);
     }
@@ -280,7 +302,12 @@ fn configuration(replay: &Replay, diagnosis: &Diagnosis, processors: usize, seed
 }
 
 /// Runs one policy. `None`: it was stopped.
-fn foreseen(config: &RunConfig, now: Option<&Foreseen>, stop: &AtomicBool) -> Result<Option<Foreseen>, LabError> {
+fn foreseen(
+    policy: String,
+    config: &RunConfig,
+    now: Option<&Foreseen>,
+    stop: &AtomicBool,
+) -> Result<Option<Foreseen>, LabError> {
     let moves = Moves::default();
     let mut progress = |_, _| {};
     let mut control = Control::new(stop, &mut progress);
@@ -295,7 +322,7 @@ fn foreseen(config: &RunConfig, now: Option<&Foreseen>, stop: &AtomicBool) -> Re
     let before = now.map_or(p99_ns, |now| now.p99_ns).max(1);
     let dropped: u64 = result.packets.dropped.values().sum();
     Ok(Some(Foreseen {
-        policy: if now.is_none() { NOW.to_owned() } else { result.policy.clone() },
+        policy,
         imbalance: if sum > 0.0 { most * loads.len() as f64 / sum } else { 1.0 },
         p50_ns: result.summary.delay_ns.p50,
         p99_ns,
@@ -306,6 +333,8 @@ fn foreseen(config: &RunConfig, now: Option<&Foreseen>, stop: &AtomicBool) -> Re
     }))
 }
 
+/// The name of receive packet steering, among policies.
+pub const RPS: &str = "rps";
 /// The margin of which it is worth to speak.
 const MARGIN: f64 = 0.2;
 
@@ -344,7 +373,6 @@ fn advice(diagnosis: &Diagnosis) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use core::time::Duration;
     use humpyard_traffic::steer_record::{BucketSample, ProcessorSample, RecordHead, SteerSample};
 
     /// A record of ten seconds on four processors: each of these buckets sends packets to a processor in each sample,
@@ -383,6 +411,10 @@ pub(super) mod tests {
         SteerRecord { head, samples: (1..=samples).map(sample).collect() }
     }
 
+    pub(in super::super) fn options(policies: &[PolicySpec], seed: u64) -> DiagnoseOptions<'_> {
+        DiagnoseOptions { policies, guard: Duration::from_millis(1), seed: Seed(seed) }
+    }
+
     /// Forty buckets of a hundred packets a sample, of which one processor has 28.
     fn unlucky() -> SteerRecord {
         let home = |bucket| if bucket < 28 { 0 } else { 1 + bucket % 3 };
@@ -392,7 +424,7 @@ pub(super) mod tests {
 
     fn diagnosed(record: &SteerRecord, policies: &[&str], seed: u64) -> Diagnosis {
         let policies: Vec<PolicySpec> = policies.iter().map(|policy| policy.parse().unwrap()).collect();
-        diagnose(record, &policies, Seed(seed), &AtomicBool::new(false), &mut |_| {}).unwrap()
+        diagnose(record, options(&policies, seed), &AtomicBool::new(false), &mut |_| {}).unwrap()
     }
 
     #[test]
@@ -416,6 +448,20 @@ pub(super) mod tests {
         assert!(diagnosis.advice.starts_with("Steer by "), "{}", diagnosis.advice);
     }
 
+    /// Packets of a bucket are some 10 ms apart: with a guard above that hardly one moves, as in the kernel.
+    #[test]
+    fn a_bucket_that_never_rests_does_not_move() {
+        let policies = ["rss++".parse().unwrap()];
+        let moves = |guard| {
+            let guard = Duration::from_millis(guard);
+            let options = DiagnoseOptions { guard, ..options(&policies, 1) };
+            let diagnosis = diagnose(&unlucky(), options, &AtomicBool::new(false), &mut |_| {}).unwrap();
+            diagnosis.policies.last().unwrap().moves
+        };
+        let (free, held) = (moves(1), moves(100));
+        assert!(free > 10 && held == 0, "{free} {held}");
+    }
+
     #[test]
     fn where_loads_are_even_there_is_nothing_to_do() {
         let buckets: Vec<_> = (0..400).map(|bucket| (bucket, bucket % 4, 10)).collect();
@@ -432,7 +478,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_record_of_nothing_is_refused() {
-        let said = diagnose(&record(&[], [0.0; 4]), &[], Seed(1), &AtomicBool::new(false), &mut |_| {}).unwrap_err();
+        let said = diagnose(&record(&[], [0.0; 4]), options(&[], 1), &AtomicBool::new(false), &mut |_| {}).unwrap_err();
         assert!(said.to_string().starts_with("nothing arrived at `eth0` in 10.0 s"), "{said}");
     }
 
@@ -440,7 +486,7 @@ pub(super) mod tests {
     fn a_policy_that_does_not_steer_is_refused() {
         for policy in ["drr", "everest"] {
             let policies = [policy.parse().unwrap()];
-            let said = diagnose(&unlucky(), &policies, Seed(1), &AtomicBool::new(false), &mut |_| {}).unwrap_err();
+            let said = diagnose(&unlucky(), options(&policies, 1), &AtomicBool::new(false), &mut |_| {}).unwrap_err();
             assert!(said.to_string().contains("does not steer packets to cores: name one of hrw"), "{said}");
         }
     }

@@ -15,12 +15,13 @@ mod observe;
 mod receive;
 mod replay;
 mod report;
+mod tables;
 mod target;
 mod twin;
 
 pub use self::apply::{Applied, ApplyOptions, HandedOver, Steered, Steering, Strain};
 pub use self::change::{Undone, undo};
-pub use self::diagnosis::{Diagnosis, Foreseen, ProcessorLoad, QueueLoad, diagnose};
+pub use self::diagnosis::{DiagnoseOptions, Diagnosis, Foreseen, ProcessorLoad, QueueLoad, RPS, diagnose};
 pub use self::figures::LiveFigures;
 pub use self::observe::{ObserveOptions, observe};
 pub use self::report::report;

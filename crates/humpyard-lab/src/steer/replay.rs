@@ -17,13 +17,12 @@ use humpyard_policies::own::OwnPolicy;
 use humpyard_policies::spec::PolicySpec;
 use humpyard_traffic::table::{PacketTable, TableBatch, TableFlows};
 
+use super::diagnosis::RPS;
 use crate::LabError;
 use humpyard_traffic::steer_record::{SpreadPacket, SteerRecord, spread};
 
 /// The name of what the interface does now, among policies.
 pub(super) const NOW: &str = "now";
-/// The name of receive packet steering, among policies.
-pub(super) const RPS: &str = "rps";
 /// Most packets that are replayed: more of them make no figure better, and take longer.
 const PACKETS_MAX: u64 = 2_000_000;
 
@@ -34,6 +33,8 @@ pub(super) struct Replay {
     pub(super) stands_for: u64,
     /// The policy of what there is.
     pub(super) now: PolicySpec,
+    /// By bucket, the number of its flow: the simulator numbers flows as they come.
+    pub(super) flows: HashMap<u32, u32>,
 }
 
 /// Where buckets were, by the end of the sample and by the number of the flow in the replay.
@@ -58,7 +59,8 @@ impl Replay {
             spread(&sample.buckets, when, stands_for, &mut random, &mut packets);
             begin = sample.time_ns;
         }
-        Ok(Self { table: table(&packets)?, stands_for, now: now(record, &cores, &packets)? })
+        let flows = flows(&packets);
+        Ok(Self { table: table(&packets)?, stands_for, now: now(record, &cores, &flows)?, flows })
     }
 }
 
@@ -70,18 +72,21 @@ fn table(packets: &[SpreadPacket]) -> Result<PacketTable, LabError> {
     Ok(PacketTable::new(vec![batch], TableFlows::default())?)
 }
 
-/// Returns the policy that sends each bucket where it went: to the processor that took most of it in the sample.
-fn now(record: &SteerRecord, cores: &HashMap<u32, u32>, packets: &[SpreadPacket]) -> Result<PolicySpec, LabError> {
-    // The simulator numbers flows as they come.
-    let mut numbers: HashMap<u32, u32> = HashMap::new();
+fn flows(packets: &[SpreadPacket]) -> HashMap<u32, u32> {
+    let mut flows: HashMap<u32, u32> = HashMap::new();
     for &SpreadPacket { bucket, .. } in packets {
-        let next = numbers.len() as u32;
-        numbers.entry(bucket).or_insert(next);
+        let next = flows.len() as u32;
+        flows.entry(bucket).or_insert(next);
     }
+    flows
+}
+
+/// Returns the policy that sends each bucket where it went: to the processor that took most of it in the sample.
+fn now(record: &SteerRecord, cores: &HashMap<u32, u32>, flows: &HashMap<u32, u32>) -> Result<PolicySpec, LabError> {
     let of_sample = |sample: &super::SteerSample| {
         let mut most: HashMap<u32, (u64, u32)> = HashMap::new();
         for found in &sample.buckets {
-            let Some(&flow) = numbers.get(&found.bucket) else { continue };
+            let Some(&flow) = flows.get(&found.bucket) else { continue };
             let best = most.entry(flow).or_default();
             *best = (*best).max((found.packets, found.processor));
         }

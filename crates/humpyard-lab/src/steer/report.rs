@@ -168,10 +168,8 @@ fn policies(policies: &[Foreseen]) -> Markup {
 mod tests {
     use core::sync::atomic::AtomicBool;
 
-    use humpyard_core::random::Seed;
-
     use super::super::diagnose;
-    use super::super::diagnosis::tests::record;
+    use super::super::diagnosis::tests::{options, record};
     use super::*;
 
     #[test]
@@ -179,7 +177,7 @@ mod tests {
         let buckets: Vec<_> = (0..40).map(|bucket| (bucket, u32::from(bucket > 30), 100)).collect();
         let record = record(&buckets, [0.9, 0.2, 0.0, 0.0]);
         let policies = ["hrw", "rss++"].map(|policy| policy.parse().unwrap());
-        let diagnosis = diagnose(&record, &policies, Seed(1), &AtomicBool::new(false), &mut |_| {}).unwrap();
+        let diagnosis = diagnose(&record, options(&policies, 1), &AtomicBool::new(false), &mut |_| {}).unwrap();
         let page = report(&diagnosis, &record, "humpyard steer --from eth0.jsonl");
         for text in [
             diagnosis.cause.as_str(),
