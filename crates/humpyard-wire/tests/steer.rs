@@ -92,6 +92,21 @@ fn each_bucket_goes_to_its_core_and_moves_when_it_is_empty() {
     assert_eq!((passed, missing, overtaken), (handed, 0, 0), "all came, in order");
 }
 
+/// Virtual cables tell the hash that the kernel makes in software: a flow keeps its entry, and flows differ.
+#[test]
+fn what_arrives_is_counted_by_the_hash_of_the_card() {
+    let Some(_turn) = turn() else { return };
+    let (here, there) = pair_with_checksums();
+    let counters = here.within(|| BucketCounters::observe_card("here", HASHING)).unwrap();
+    send(&here, &there, 20, 10);
+    let counts = by_bucket(&counters);
+    let used: Vec<u64> = counts.iter().map(|count| count.packets).filter(|&packets| packets >= 10).collect();
+    assert!((10..=20).contains(&used.len()), "20 flows in {used:?}");
+    assert!(total(&counts) >= 200);
+    let queues: u64 = counters.queue_counts().unwrap().iter().map(|count| count.packets).sum();
+    assert_eq!(queues, total(&by_bucket(&counters)), "queues and buckets count alike");
+}
+
 #[test]
 fn heavy_flows_are_found() {
     let Some(_turn) = turn() else { return };

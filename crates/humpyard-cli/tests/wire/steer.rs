@@ -264,6 +264,7 @@ fn what_cannot_be_steered_is_refused_in_one_line() {
         ("--observe here --buckets 100", "give a power of two, such as 128"),
         ("--observe here --policy hwr", "did you mean `hrw`"),
         ("--apply here --policy hrw", "unknown target `here`"),
+        ("--apply rss:here --policy hrw --for 100ms", "nothing arrived at `here`"),
         ("--apply rps:nowhere --policy hrw", "no interface `nowhere`"),
         ("--undo here", "there is nothing to undo"),
         ("--undo ../x", "no interface has the name"),

@@ -172,9 +172,10 @@ impl Steering {
     /// If the interface cannot be steered, or is already; a policy that cannot steer.
     pub fn begin(options: ApplyOptions) -> Result<Self, LabError> {
         let ObserveOptions { every, bucket_bits, seed, inner, .. } = &options.observe;
-        let hashing = Hashing { bits: *bucket_bits, seed: *seed, inner: *inner };
+        let bits = options.target.bucket_bits()?.unwrap_or(*bucket_bits);
+        let hashing = Hashing { bits, seed: *seed, inner: *inner };
         let interface = options.target.interface();
-        let numbers = if interface.is_some() { online()? } else { (0..options.sockets as u32).collect() };
+        let numbers = numbers(&options)?;
         check_steers(&options.policy, numbers.len())?;
         let cost_ns = (options.cost_ns.round() as u64).max(1);
         let twin = Twin::new(&options.policy, numbers.len(), hashing.buckets(), cost_ns, *seed)?;
@@ -255,7 +256,7 @@ fn noted(interface: &str, options: &ApplyOptions) -> Result<ChangeFile, LabError
         target: options.target.to_string(),
         policy: options.policy.to_string(),
         process: std::process::id() as i32,
-        masks: options.target.masks()?,
+        before: options.target.before()?,
     })?;
     Ok(change)
 }
@@ -263,6 +264,15 @@ fn noted(interface: &str, options: &ApplyOptions) -> Result<ChangeFile, LabError
 /// Returns the processor that each bucket is to go to.
 fn wanted(twin: &Twin, numbers: &[u32]) -> Vec<u32> {
     twin.table().iter().map(|&core| numbers[core as usize]).collect()
+}
+
+/// Returns the numbers of what the policy has as cores: processors, receive queues or sockets.
+fn numbers(options: &ApplyOptions) -> Result<Vec<u32>, LabError> {
+    match &options.target {
+        SteerTarget::CpuMap(_) | SteerTarget::Rps(_) => online(),
+        SteerTarget::Rss(interface) => Ok((0..queues(interface).0 as u32).collect()),
+        SteerTarget::Fanout(_) => Ok((0..options.sockets as u32).collect()),
+    }
 }
 
 /// Returns the numbers of the processors that are online.

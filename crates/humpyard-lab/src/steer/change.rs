@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use humpyard_wire::ReceiveSteering;
+use humpyard_wire::{IndirectionTable, ReceiveSteering};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
@@ -29,8 +29,17 @@ pub(super) struct Change {
     pub(super) policy: String,
     /// The process that steers.
     pub(super) process: i32,
-    /// The masks of receive queues before.
+    /// What was there before.
+    pub(super) before: Before,
+}
+
+/// What was there before, where it does not end with the process.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Default, Debug)]
+pub(super) struct Before {
+    /// The masks of receive queues.
     pub(super) masks: Vec<String>,
+    /// The receive queue of each entry of the card's indirection table.
+    pub(super) queues: Vec<u32>,
 }
 
 /// The file of a change. It is locked as long as its process lives, and goes with this.
@@ -183,14 +192,20 @@ fn restore(change: &Change) -> Result<Vec<String>, LabError> {
     let target: SteerTarget = change.target.parse()?;
     match &target {
         SteerTarget::CpuMap(_) | SteerTarget::Fanout(_) => Ok(Vec::new()),
+        SteerTarget::Rss(interface) => {
+            let (table, queues) = (IndirectionTable::open(interface)?, &change.before.queues);
+            table.write(queues)?;
+            Ok(vec![format!("{interface}: the indirection table of {} entries", queues.len())])
+        }
         SteerTarget::Rps(interface) => {
             let steering = ReceiveSteering::open(interface)?;
             let before = steering.masks()?;
-            steering.restore(&change.masks)?;
+            let masks = &change.before.masks;
+            steering.restore(masks)?;
             let line = |(queue, (before, mask)): (usize, (&String, &String))| {
                 format!("{interface}: rps_cpus of receive queue {queue}: {before} -> {mask}")
             };
-            Ok(before.iter().zip(&change.masks).enumerate().map(line).collect())
+            Ok(before.iter().zip(masks).enumerate().map(line).collect())
         }
     }
 }

@@ -6,6 +6,7 @@
 //! bucket.
 
 mod apply;
+mod card;
 mod cause;
 mod change;
 mod diagnosis;

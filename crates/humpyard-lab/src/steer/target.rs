@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use humpyard_traffic::TrafficError;
 use humpyard_traffic::steer_record::SteerSample;
-use humpyard_wire::{BucketCounters, FlowCount, HandOver, Hashing, ReceiveSteering};
+use humpyard_wire::{BucketCounters, FlowCount, HandOver, Hashing, IndirectionTable, ReceiveSteering};
 
+use super::card::CardTable;
+use super::change::Before;
 use super::fanout::FanoutTable;
 use super::observe::Look;
 use super::receive::ReceiveTable;
@@ -20,6 +22,8 @@ use crate::LabError;
 pub enum SteerTarget {
     /// `cpumap:IFACE`: a program of the kernel hands each packet to the processor of its bucket.
     CpuMap(String),
+    /// `rss:IFACE`: the card gives each value of its hash a receive queue.
+    Rss(String),
     /// `rps:IFACE`: the kernel divides the packets of each receive queue among a set of processors.
     Rps(String),
     /// `fanout:FILE`: a program for the fan-out group of another program chooses the socket of each bucket.
@@ -30,7 +34,7 @@ impl SteerTarget {
     /// The interface; none where sockets are chosen.
     pub fn interface(&self) -> Option<&str> {
         match self {
-            Self::CpuMap(interface) | Self::Rps(interface) => Some(interface),
+            Self::CpuMap(interface) | Self::Rss(interface) | Self::Rps(interface) => Some(interface),
             Self::Fanout(_) => None,
         }
     }
@@ -39,15 +43,24 @@ impl SteerTarget {
     pub(super) fn name(&self) -> String {
         match self {
             Self::Fanout(object) => object.display().to_string(),
-            Self::CpuMap(interface) | Self::Rps(interface) => interface.clone(),
+            Self::CpuMap(interface) | Self::Rss(interface) | Self::Rps(interface) => interface.clone(),
         }
     }
 
-    /// Returns what a later command needs to undo this, should this one not come to its end: masks of receive queues.
-    pub(super) fn masks(&self) -> Result<Vec<String>, LabError> {
+    /// Returns what a later command needs to undo this, should this one not come to its end.
+    pub(super) fn before(&self) -> Result<Before, LabError> {
         Ok(match self {
-            Self::CpuMap(_) | Self::Fanout(_) => Vec::new(),
-            Self::Rps(interface) => ReceiveSteering::open(interface)?.masks()?,
+            Self::CpuMap(_) | Self::Fanout(_) => Before::default(),
+            Self::Rss(interface) => Before { queues: IndirectionTable::open(interface)?.read()?, ..Before::default() },
+            Self::Rps(interface) => Before { masks: ReceiveSteering::open(interface)?.masks()?, ..Before::default() },
+        })
+    }
+
+    /// Returns how many buckets there are, as a power of two, where the target says so.
+    pub(super) fn bucket_bits(&self) -> Result<Option<u32>, LabError> {
+        Ok(match self {
+            Self::Rss(interface) => Some(IndirectionTable::open(interface)?.entries().trailing_zeros()),
+            Self::CpuMap(_) | Self::Rps(_) | Self::Fanout(_) => None,
         })
     }
 
@@ -62,6 +75,7 @@ impl SteerTarget {
     ) -> Result<Box<dyn SteeringTable>, LabError> {
         Ok(match self {
             Self::CpuMap(interface) => Box::new(CpuMapTable::begin(interface, hashing, cores, guard)?),
+            Self::Rss(interface) => Box::new(CardTable::begin(interface, hashing)?),
             Self::Rps(interface) => Box::new(ReceiveTable::begin(interface, hashing, cores)?),
             Self::Fanout(object) => Box::new(FanoutTable::begin(object, maps, hashing, cores, guard)?),
         })
@@ -74,9 +88,12 @@ impl FromStr for SteerTarget {
     fn from_str(text: &str) -> Result<Self, LabError> {
         match text.split_once(':') {
             Some(("cpumap", interface)) if !interface.is_empty() => Ok(Self::CpuMap(interface.to_owned())),
+            Some(("rss", interface)) if !interface.is_empty() => Ok(Self::Rss(interface.to_owned())),
             Some(("rps", interface)) if !interface.is_empty() => Ok(Self::Rps(interface.to_owned())),
             Some(("fanout", object)) if !object.is_empty() => Ok(Self::Fanout(object.into())),
-            _ => Err(LabError::option(format!("unknown target `{text}`: give cpumap:IFACE, rps:IFACE or fanout:FILE"))),
+            _ => Err(LabError::option(format!(
+                "unknown target `{text}`: give cpumap:IFACE, rss:IFACE, rps:IFACE or fanout:FILE"
+            ))),
         }
     }
 }
@@ -85,6 +102,7 @@ impl Display for SteerTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::CpuMap(interface) => write!(f, "cpumap:{interface}"),
+            Self::Rss(interface) => write!(f, "rss:{interface}"),
             Self::Rps(interface) => write!(f, "rps:{interface}"),
             Self::Fanout(object) => write!(f, "fanout:{}", object.display()),
         }
@@ -187,7 +205,7 @@ mod tests {
 
     #[test]
     fn targets_are_read_as_they_are_written() {
-        for text in ["cpumap:eth0", "rps:wlan0.5", "fanout:/var/lib/lb.o"] {
+        for text in ["cpumap:eth0", "rss:eth0", "rps:wlan0.5", "fanout:/var/lib/lb.o"] {
             assert_eq!(text.parse::<SteerTarget>().unwrap().to_string(), text);
         }
         for text in ["eth0", "cpumap:", "xps:eth0", "fanout:", ""] {

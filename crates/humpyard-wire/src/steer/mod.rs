@@ -11,6 +11,7 @@ mod bare;
 mod buckets;
 mod counters;
 mod fanout;
+mod indirection;
 mod object;
 mod order;
 mod packet;
@@ -33,16 +34,18 @@ use self::buckets::{Counted, Placed};
 use self::counters::Counters;
 pub use self::counters::{FlowCount, PacketCount};
 pub use self::fanout::PinnedTable;
+pub use self::indirection::IndirectionTable;
 pub use self::order::HandOver;
 use self::order::{Order, processor_value};
 pub use self::processors::{ProcessorCount, processors};
-use self::program::{Steered, program};
+use self::program::{Steered, card_program, program};
 pub use self::receive::{ReceiveSteering, receive_masks};
 use self::table::CoreTable;
 use crate::assembler::longest_path;
 use crate::bpf::{self, Map, ProgramKind};
+use crate::btf;
 use crate::interface::{Interface, refused};
-use crate::xdp::{Attachment, HAS_FRAGMENTS, Link, XDP};
+use crate::xdp::{Attachment, BOUND_TO_DRIVER, HAS_FRAGMENTS, Link, XDP};
 
 /// The type of maps that hand frames to processors.
 const PROCESSORS: u32 = 16;
@@ -77,6 +80,9 @@ impl Hashing {
         longest_path(&program(self, counted, steers.then_some(steered)))
     }
 }
+
+/// Tells the hash that the card made of a frame.
+const HASH_OF_FRAME: &str = "bpf_xdp_metadata_rx_hash";
 
 /// How often, and how many times at most, it is looked whether frames still wait.
 const DRAIN: Duration = Duration::from_millis(20);
@@ -126,6 +132,39 @@ impl BucketCounters {
         Self::open(interface, hashing, Some((cores, guard)))
     }
 
+    /// Counts what arrives at an interface by the hash of its card: a bucket is an entry of the card's indirection
+    /// table, of which there are as many as buckets.
+    ///
+    /// # Errors
+    /// As of [`BucketCounters::observe`], and if the kernel (from Linux 6.3 on) or the driver does not tell hashes.
+    pub fn observe_card(interface: &str, hashing: Hashing) -> Result<Self, TrafficError> {
+        let port = format!("rss:{interface}");
+        let found = Interface::ready(&port, interface)?;
+        let counters = Counters::new(&port, hashing, receive_masks(interface).len().max(1))?;
+        let load = || {
+            let function = btf::function(HASH_OF_FRAME)?;
+            let code = card_program(hashing, counters.described(), function);
+            // The kernel's own functions are for such programs only.
+            let kind = ProgramKind { flags: BOUND_TO_DRIVER, interface: found.index as u32, is_gpl: true, ..XDP };
+            let program = bpf::load(ProgramKind { flags: BOUND_TO_DRIVER | HAS_FRAGMENTS, ..kind }, &code)
+                .or_else(|_| bpf::load(kind, &code))?;
+            let link = Link::put(&program, &found, Attachment::Native)?;
+            Ok((program, link))
+        };
+        let (program, link) = load().map_err(|error: io::Error| match error.raw_os_error() {
+            Some(libc::EBUSY) => occupied(&port, interface),
+            Some(libc::EPERM | libc::EACCES) => refused(&port, "putting the program on the interface", &error),
+            _ => TrafficError::unusable(
+                &port,
+                format!(
+                    "the kernel (Linux 6.3 and later) or the driver of `{interface}` does not tell the hash of a frame \
+                     ({error}): take cpumap:"
+                ),
+            ),
+        })?;
+        Ok(Self { counters, steering: None, program, link, is_native: true })
+    }
+
     fn open(name: &str, hashing: Hashing, cores: Option<(&[u32], Duration)>) -> Result<Self, TrafficError> {
         let port = if cores.is_some() { format!("cpumap:{name}") } else { name.to_owned() };
         let interface = Interface::ready(&port, name)?;
@@ -145,13 +184,7 @@ impl BucketCounters {
             bpf::load(kind, &program(hashing, counters.described(), steered))
         };
         let (program, link, is_native) = attach(load, &interface).map_err(|error| match error.raw_os_error() {
-            Some(libc::EBUSY) => TrafficError::unusable(
-                &port,
-                format!(
-                    "another XDP program has `{name}`: `ip link show {name}` says which, `ip link set {name} xdp off` \
-                     ends it"
-                ),
-            ),
+            Some(libc::EBUSY) => occupied(&port, name),
             _ => refused(&port, "putting the program on the interface", &error),
         })?;
         Ok(Self { counters, steering, program, link, is_native })
@@ -289,6 +322,14 @@ impl Steering {
     fn handed_over(&self) -> io::Result<HandOver> {
         self.order.count(|| self.table.numbered())
     }
+}
+
+fn occupied(port: &str, interface: &str) -> TrafficError {
+    let what = format!(
+        "another XDP program has `{interface}`: `ip link show {interface}` says which, `ip link set {interface} xdp off` \
+         ends it"
+    );
+    TrafficError::unusable(port, what)
 }
 
 /// A queue of frames for each processor, of which this says how many may wait there and, if it is long enough, which

@@ -6,17 +6,21 @@ use core::ffi::c_int;
 use super::Hashing;
 use super::buckets::{Counted, Placed, core_of_bucket, count};
 use super::order::note_number;
-use super::packet::{Access, BUCKET, PacketProgram, STACK, find_bucket};
-use crate::assembler::Condition::Equal;
-use crate::assembler::Operation::Subtract;
+use super::packet::{Access, BUCKET, FRAME, PacketProgram, STACK, find_bucket};
+use crate::assembler::Condition::{Equal, Unequal};
+use crate::assembler::Operation::{Add, And, Subtract};
 use crate::assembler::Register::{R0, R1, R2, R3, R7};
-use crate::assembler::Size::Word;
+use crate::assembler::Size::{Long, Word};
 use crate::bpf::Instruction;
 
 /// A function of the kernel (`enum bpf_func_id`).
 pub(super) const REDIRECT_MAP: i32 = 51;
 /// A frame goes on to the kernel's own stack.
 pub(super) const PASS: i32 = 2;
+
+/// On the stack: the hash that the card made of a frame, and of what.
+const CARD_HASH: i16 = FRAME - 4;
+const CARD_HASH_KIND: i16 = FRAME - 8;
 
 /// The descriptors of the maps by which a program steers.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +29,31 @@ pub(super) struct Steered {
     pub(super) placed: Placed,
     /// The kernel's `BPF_MAP_TYPE_CPUMAP`.
     pub(super) cores: c_int,
+}
+
+/// Returns the program of an interface whose card hashes: it counts in `counted` by the hash of the card, of which the
+/// kernel's function of this number tells. Frames without a hash are of the first bucket.
+pub(super) fn card_program(hashing: Hashing, counted: Counted, hash_of_frame: u32) -> Vec<Instruction> {
+    let mut text = PacketProgram::new(Access::Direct);
+    find_bucket(&mut text, hashing);
+    let hashed = text.label();
+    text.store_number(Word, STACK, BUCKET, 0);
+    text.load(Long, R1, STACK, FRAME);
+    for (register, place) in [(R2, CARD_HASH), (R3, CARD_HASH_KIND)] {
+        text.store_number(Word, STACK, place, 0);
+        text.copy(register, STACK);
+        text.with_number(Add, register, i32::from(place));
+    }
+    text.call_by_type(hash_of_frame as i32);
+    text.jump_if_word(Unequal, R0, 0, hashed);
+    text.load(Word, R1, STACK, CARD_HASH);
+    text.with_number(And, R1, hashing.buckets() as i32 - 1);
+    text.store(Word, STACK, BUCKET, R1);
+    text.place(hashed);
+    count(&mut text, counted);
+    text.set(R0, PASS);
+    text.exit();
+    text.finish()
 }
 
 /// Returns the program of an interface: it counts in `counted` by buckets, and steers by `steered`.

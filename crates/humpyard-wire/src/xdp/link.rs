@@ -18,7 +18,7 @@ const ATTACH_XDP: u32 = 37;
 /// The program can do with frames of more than one buffer.
 pub(crate) const HAS_FRAGMENTS: u32 = 1 << 5;
 /// The program runs in the driver of one interface, which it may ask about frames.
-const BOUND_TO_DRIVER: u32 = 1 << 6;
+pub(crate) const BOUND_TO_DRIVER: u32 = 1 << 6;
 /// Tells the VLAN tag that the driver has taken out of a frame.
 const TAG_OF_FRAME: &str = "bpf_xdp_metadata_rx_vlan_tag";
 /// What every program here is loaded as.

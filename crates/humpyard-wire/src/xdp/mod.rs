@@ -45,7 +45,7 @@ use std::os::fd::OwnedFd;
 use humpyard_core::policy::ParameterValue;
 use humpyard_core::{choice, params};
 
-pub(crate) use self::link::{Attachment, HAS_FRAGMENTS, Link, XDP};
+pub(crate) use self::link::{Attachment, BOUND_TO_DRIVER, HAS_FRAGMENTS, Link, XDP};
 pub(crate) use self::opening::{XdpPort, open};
 use self::tags::Tags;
 use self::umem::Umem;
