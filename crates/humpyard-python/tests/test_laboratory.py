@@ -2,9 +2,6 @@
 
 import json
 import os
-import signal
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -117,28 +114,6 @@ class Runs(unittest.TestCase):
         over.set()
         thread.join()
         self.assertGreater(counted[0], 20)
-
-    def test_ctrl_c_ends_what_takes_long(self) -> None:
-        for call in [
-            "hy.simulate('gen:poisson:packets=100000000000', policy='drr')",
-            "hy.compare('gen:poisson:packets=100000000000', policies=['drr', 'fcfs'])",
-            "hy.recommend('gen:poisson', goal='p99<2ms', budget=100000, costs='table:measured', host='ideal')",
-        ]:
-            # Where the tests run in the background, signals of the terminal may be ignored.
-            heed = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)"
-            program = f"{heed}\nimport humpyard as hy\nprint('begun', flush=True)\n{call}"
-            words = [sys.executable, "-c", program]
-            with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
-                assert child.stdout is not None
-                self.assertEqual(child.stdout.readline(), b"begun\n")
-                time.sleep(1)
-                child.send_signal(signal.SIGINT)
-                try:
-                    _, said = child.communicate(timeout=60)
-                finally:
-                    child.kill()
-            self.assertIn(b"KeyboardInterrupt", said, call)
-            self.assertEqual(child.returncode, -signal.SIGINT, call)
 
 
 class Tables(unittest.TestCase):

@@ -191,11 +191,14 @@ impl Plan {
     /// Returns what tells this plan from others, with the files that it names as they are now.
     ///
     /// # Errors
-    /// A file that cannot be read.
-    pub(super) fn identity(&self) -> Result<Identity, LabError> {
+    /// A file that cannot be read, and a `stop` that is set.
+    pub(super) fn identity(&self, stop: &AtomicBool) -> Result<Identity, LabError> {
         let mut files = BTreeMap::new();
-        for name in self.values().filter(|value| Path::new(value).is_file()) {
-            if !files.contains_key(name) {
+        for name in self.values() {
+            if stop.load(Ordering::Relaxed) {
+                return Err(LabError::option("interrupted before the first simulation: the same command begins again"));
+            }
+            if Path::new(name).is_file() && !files.contains_key(name) {
                 let sum = sha256(Path::new(name));
                 let sum = sum.map_err(|error| LabError::option(format!("`{name}` cannot be read: {error}")))?;
                 files.insert(name.to_owned(), sum);
@@ -619,7 +622,7 @@ times = 3
     #[test]
     fn a_plan_is_known_by_what_it_says() {
         let until = FILE.replace("times = 3", "until = \"p99 within 2%\"");
-        let sha256 = |text: &str| plan(text).identity().unwrap().sha256;
+        let sha256 = |text: &str| plan(text).identity(&AtomicBool::new(false)).unwrap().sha256;
         assert!(!format!("{:?}", serde_json::to_string(&plan(&until).repeat).unwrap()).contains("0x"));
         assert_eq!(sha256(&until), sha256(&until));
         assert_ne!(sha256(&until), sha256(&until.replace("2%", "3%")));
