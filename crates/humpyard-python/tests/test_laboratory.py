@@ -153,6 +153,45 @@ class Tables(unittest.TestCase):
         both = hy.compare(packets, policies=["drr", "hrw"], load=0.7)
         self.assertEqual([run["packets"]["in"] for run in both.runs], [1000, 1000])
 
+    def test_a_recommendation_is_for_the_packets_of_a_table(self) -> None:
+        packets = {
+            "time": list(range(0, 4_000_000, 2000)),
+            "flow": [n % 7 for n in range(2000)],
+            "length": [200] * 2000,
+        }
+        choices: dict[str, Any] = {"costs": "table:measured", "host": "ideal", "candidate": ["hrw", "drr"]}
+        advice = hy.recommend(packets, goal="p99<2ms", **choices)
+        self.assertEqual((advice.input, advice["packets"], advice.holds), ("table of 2000 packets", 2000, True))
+        self.assertIsNone(advice.command)
+        self.assertEqual({one["command"] for one in advice.more_traffic}, {None})
+        services = {**packets, "service": ["dpi", "encrypt"] * 1000}
+        advice = hy.recommend(services, goal="p99[dpi]<2ms", **choices)
+        self.assertEqual([one["service"] for one in advice.costs], ["dpi", "encrypt"])
+        with self.assertRaisesRegex(ValueError, "a table does not travel to workers: leave out executor"):
+            hy.recommend(packets, goal="p99<2ms", executor=cast("Any", object()), **choices)
+        with self.assertRaisesRegex(TypeError, "Arrow PyCapsule protocol"):
+            hy.recommend(7, goal="p99<2ms", **choices)
+
+    def test_a_validation_is_of_the_packets_of_a_table(self) -> None:
+        packets = {
+            "time": list(range(0, 4_000_000, 2000)),
+            "flow": [n % 7 for n in range(2000)],
+            "length": [200] * 2000,
+        }
+        with warnings.catch_warnings():
+            # The costs are those of another machine: predictions miss.
+            warnings.simplefilter("ignore")
+            found = hy.validate(packets, policy="hrw", workers=1, costs="table:measured", host="server-16")
+        self.assertEqual((found.input, [one["policy"] for one in found.policies]), ("table of 2000 packets", ["hrw"]))
+
+    def test_a_packet_of_a_table_is_explained(self) -> None:
+        packets = {"time": [0, 0, 0], "flow": [1, 2, 1], "length": [1500, 64, 64], "service": ["dpi", "dpi", "encrypt"]}
+        story = hy.why(packets, policy="fcfs", cores=1, packet=2)
+        self.assertEqual((story.input, story.packet.number), ("table of 3 packets", 2))
+        self.assertEqual(hy.why(POISSON, policy=("hrw", "drr"), load=0.8).holds, True)
+        with self.assertRaisesRegex(ValueError, "input"):
+            hy.why(policy="drr")
+
     def test_what_is_no_table_of_packets_is_refused(self) -> None:
         good: dict[str, object] = {"time": [0, 1], "flow": [0, 1], "length": [64, 64]}
         changes: list[tuple[dict[str, object], str]] = [

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use humpyard_core::name::unknown;
 use humpyard_core::random::Seed;
+use humpyard_policies::spec::PolicySpec;
 use humpyard_text::{TextError, TomlFile, read_text};
 use serde::Serialize;
 use toml::Spanned;
@@ -19,6 +20,7 @@ use crate::LabError;
 use crate::choice::host::Host;
 use crate::config::{OPTIONS, RunConfig, RunOption};
 use crate::environment::{sha256, sha256_of};
+use crate::meaning::find_named;
 use crate::option::{RunCommand, Times};
 
 /// The options that are no options of every command, and yet vary.
@@ -47,6 +49,10 @@ pub struct Plan {
     repeat: Repeat,
     /// The seed of the first repetition.
     seed: u64,
+    /// Policies of the program, which options name as they are shown.
+    own_policies: Vec<PolicySpec>,
+    /// What tells these from others of their names.
+    own_code: String,
 }
 
 /// One combination of options.
@@ -157,7 +163,8 @@ impl Plan {
         let cores = take(CORES);
         let input = given.get("input").and_then(|inputs| inputs.first()).cloned();
         let input = input.ok_or_else(|| LabError::option("a cell needs an @input: a capture, or gen:PROFILE"))?;
-        let mut config = RunConfig::new(Host::Sim, &input, policy.parse()?);
+        let mut config = RunConfig::new(Host::Sim, &input, find_named(&self.own_policies, &policy)?);
+        config.own_policies.clone_from(&self.own_policies);
         let is_number = |cores: &String| cores.parse().ok().filter(|cores| (1..=16_384).contains(cores));
         config.cores = match &cores {
             Some(text) => {
@@ -206,7 +213,7 @@ impl Plan {
         }
         let repeat = serde_json::to_string(&self.repeat).map_err(|error| LabError::option(error.to_string()))?;
         let plan = format!("{:?} {:?} {repeat} {} {files:?}", self.options, self.axes, self.seed);
-        let text = format!("{} {plan}", env!("CARGO_PKG_VERSION"));
+        let text = format!("{} {plan}{}", env!("CARGO_PKG_VERSION"), self.own_code);
         Ok(Identity { sha256: sha256_of(text.as_bytes()), files })
     }
 
@@ -237,6 +244,13 @@ impl Plan {
             }
         }
         self
+    }
+
+    /// Returns the plan with policies of the program, which options name as they are shown. `code` tells them from
+    /// others of their names: a sweep goes on with the same ones alone.
+    #[must_use]
+    pub fn with_own_policies(self, own_policies: Vec<PolicySpec>, code: &str) -> Self {
+        Self { own_policies, own_code: code.to_owned(), ..self }
     }
 
     /// Returns all values of options.
@@ -299,7 +313,8 @@ impl PlanFile<'_> {
         for (start, sample) in self.tables(root, "sample")? {
             axes.push(self.sample(start, sample, Seed(seed))?);
         }
-        let plan = Plan { options, axes, repeat: self.repeat(root)?, seed };
+        let repeat = self.repeat(root)?;
+        let plan = Plan { options, axes, repeat, seed, own_policies: Vec::new(), own_code: String::new() };
         self.check_names(&plan)?;
         Ok(plan)
     }
