@@ -8,7 +8,11 @@ use std::process::ExitCode;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use humpyard::lab::find_named;
 use humpyard::lab::recommend::Elsewhere;
+use humpyard::policies::spec::PolicySpec;
+use humpyard::policy::BuildError;
+use humpyard::traffic::PacketTable;
 
 use crate::run_typed;
 
@@ -22,6 +26,23 @@ pub trait Caller {
     fn elsewhere(&self) -> Option<Arc<dyn Elsewhere>> {
         None
     }
+    /// The packets of a run, in memory. `None`: those of its input.
+    fn table(&self) -> Option<PacketTable> {
+        None
+    }
+    /// Policies of the program, which options name as they are shown.
+    fn policies(&self) -> OwnPolicies {
+        OwnPolicies::default()
+    }
+}
+
+/// Policies of the program that calls a command.
+#[derive(Clone, Debug, Default)]
+pub struct OwnPolicies {
+    /// The policies. Their names differ.
+    pub policies: Vec<PolicySpec>,
+    /// What tells them from others of their names: a sweep goes on with the same ones alone.
+    pub code: String,
 }
 
 /// What a command answered.
@@ -47,10 +68,18 @@ thread_local! {
     static CALL: RefCell<Option<Call>> = const { RefCell::new(None) };
 }
 
-/// Ends the call of this thread, also when the command panics.
-struct Ended;
+/// The time of a call on this thread, which ends also when the command panics.
+pub(crate) struct Calling;
 
-impl Drop for Ended {
+impl Calling {
+    /// Begins the call of a command, by its words, `humpyard` first.
+    pub(crate) fn begin(words: &[OsString], caller: Rc<dyn Caller>) -> Self {
+        CALL.set(Some(Call { words: words.to_owned(), caller, answer: Answer::default() }));
+        Self
+    }
+}
+
+impl Drop for Calling {
     fn drop(&mut self) {
         CALL.set(None);
     }
@@ -62,8 +91,7 @@ impl Drop for Ended {
 /// In one line, why nothing was done: as the command says it with exit code 2, with options as they are typed.
 pub fn call(words: impl IntoIterator<Item = String>, caller: Rc<dyn Caller>) -> Result<Answer, String> {
     let words: Vec<OsString> = ["humpyard".to_owned()].into_iter().chain(words).map(OsString::from).collect();
-    CALL.set(Some(Call { words: words.clone(), caller, answer: Answer::default() }));
-    let _ended = Ended;
+    let _calling = Calling::begin(&words, caller);
     let code = run_typed(&words).map_err(|failure| failure.to_string())?;
     let call = CALL.take();
     let answer = call.map_or_else(Answer::default, |call| call.answer);
@@ -77,6 +105,19 @@ fn with<T>(of: impl FnOnce(&mut Call) -> T) -> Option<T> {
 /// Who calls the command of this thread. `None`: it was typed.
 pub(crate) fn caller() -> Option<Rc<dyn Caller>> {
     with(|call| Rc::clone(&call.caller))
+}
+
+/// The policies of the program that calls the command. None: the command was typed.
+pub(crate) fn own_policies() -> OwnPolicies {
+    caller().map_or_else(OwnPolicies::default, |caller| caller.policies())
+}
+
+/// Returns the policies that a text names: those of the program that calls the command, or registered ones.
+///
+/// # Errors
+/// Text that names no policies.
+pub(crate) fn named(text: &str) -> Result<PolicySpec, BuildError> {
+    find_named(&own_policies().policies, text)
 }
 
 /// Gives a text to who calls the command. `false`: it was typed, and the text is to be printed.

@@ -44,6 +44,7 @@ mod visible;
 use std::ffi::OsString;
 use std::io::{IsTerminal, stdout};
 use std::process::ExitCode;
+use std::rc::Rc;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches};
@@ -54,7 +55,8 @@ use failure::Failure;
 use humpyard::lab::figures;
 use humpyard::lab::recommend::TrialPlace;
 
-pub use caller::{Answer, Caller, call};
+use caller::Calling;
+pub use caller::{Answer, Caller, OwnPolicies, call};
 
 /// Does what was typed.
 pub fn main() -> ExitCode {
@@ -73,8 +75,9 @@ pub fn main() -> ExitCode {
 ///
 /// # Errors
 /// In one line, why nothing was done: another command, options that are wrong, and an input that cannot be read.
-pub fn recommend_place(words: impl IntoIterator<Item = String>) -> Result<TrialPlace, String> {
+pub fn recommend_place(words: impl IntoIterator<Item = String>, caller: Rc<dyn Caller>) -> Result<TrialPlace, String> {
     let words: Vec<OsString> = ["humpyard".to_owned()].into_iter().chain(words).map(OsString::from).collect();
+    let _calling = Calling::begin(&words, caller);
     let read = read_again(&words).map_err(|failure| failure.to_string())?;
     let Some(Arguments { command: Command::Recommend(arguments) }) = read else {
         return Err("trials are those of `recommend`".to_owned());

@@ -59,6 +59,8 @@ pub struct RunConfig {
     pub quarantine: Option<String>,
     /// The policies.
     pub policy: PolicySpec,
+    /// Policies of the program, which options name as they are shown: see [`RunConfig::named`].
+    pub own_policies: Vec<PolicySpec>,
     /// Cores in the simulator; worker threads in a live run, where 0 does everything on one thread.
     pub cores: usize,
     /// Whether a live run of interfaces has as many workers as suit it rather than `cores`.
@@ -395,7 +397,10 @@ pub const OPTIONS: &[RunOption] = &[
     )
     .takes(Time("TIME=SPEC"), Several)
     .group(POLICY)
-    .reads(|config, given| given.each(parse_swap).map(|swaps| config.swaps = swaps))
+    .reads(|config, given| {
+        config.swaps = given.each(|swap| parse_swap(config, swap))?;
+        Ok(())
+    })
     .shows(|config| Some(list(config.swaps.iter().map(|(at, policy)| format!("{}={policy}", ns(*at)))))),
     RunOption::new("ties", "Which of two equals goes first")
         .takes(OneOf(&["lowest", "highest"]), Once)

@@ -80,6 +80,7 @@ impl RunConfig {
             overload: None,
             ties: Ties::Lowest,
             seed: Seed(1),
+            own_policies: Vec::new(),
         }
     }
 }

@@ -5,6 +5,7 @@ use core::time::Duration;
 use humpyard_core::cost::LinearCost;
 use humpyard_core::id::{Id, ServiceId};
 use humpyard_core::name::unknown;
+use humpyard_core::policy::BuildError;
 use humpyard_core::unit::WorkUnit;
 use humpyard_policies::spec::PolicySpec;
 use humpyard_runtime::Overload;
@@ -22,11 +23,27 @@ fn given(times: &[(String, Duration)], service: &str) -> Option<Duration> {
     times.iter().rev().find(|(name, _)| name == service).map(|&(_, time)| time)
 }
 
+/// Returns the policies that a text names: one of `own` that is shown so, or registered ones.
+///
+/// # Errors
+/// Text that names no policies.
+pub fn find_named(own: &[PolicySpec], text: &str) -> Result<PolicySpec, BuildError> {
+    own.iter().find(|policy| policy.to_string() == text).cloned().map_or_else(|| text.parse(), Ok)
+}
+
 impl RunConfig {
     /// Returns the same run under another policy.
     #[must_use]
     pub fn under(&self, policy: PolicySpec) -> Self {
         Self { policy, ..self.clone() }
+    }
+
+    /// Returns the policies that a text names: those of the program that are shown so, or registered ones.
+    ///
+    /// # Errors
+    /// Text that names no policies.
+    pub fn named(&self, text: &str) -> Result<PolicySpec, BuildError> {
+        find_named(&self.own_policies, text)
     }
 
     /// Returns all inputs; or the description of the table of packets.

@@ -24,7 +24,7 @@ type ComparedRun = (String, String, Vec<f64>, Vec<String>);
 ///
 /// # Errors
 /// Options that are wrong, and those that would measure this machine, which the others are not.
-fn configured(policies: &[Bound<'_, PyAny>], cores: usize, seed: u64, options: Given) -> PyResult<RunConfig> {
+fn configured(policies: &[Bound<'_, PyAny>], cores: usize, seed: u64, options: Given<'_>) -> PyResult<RunConfig> {
     let config = compared(policies, cores, seed, options, None)?.0;
     if let Some(option) = lab::of_this_machine(&config) {
         return Err(PyValueError::new_err(here(option)));
@@ -44,7 +44,12 @@ pub(crate) fn here(option: &str) -> String {
 
 /// Checks a comparison before it is begun.
 #[pyfunction]
-pub(crate) fn compare_check(policies: Vec<Bound<'_, PyAny>>, cores: usize, seed: u64, options: Given) -> PyResult<()> {
+pub(crate) fn compare_check(
+    policies: Vec<Bound<'_, PyAny>>,
+    cores: usize,
+    seed: u64,
+    options: Given<'_>,
+) -> PyResult<()> {
     configured(&policies, cores, seed, options.clone())?;
     for policy in policies {
         lab::check(&configured(&[policy], cores, seed, options.clone())?).map_err(error)?;
@@ -59,12 +64,13 @@ pub(crate) fn compare_run(
     policy: Bound<'_, PyAny>,
     cores: usize,
     seed: u64,
-    options: Given,
+    options: Given<'_>,
     places: BTreeMap<String, String>,
 ) -> PyResult<ComparedRun> {
     let place = |value: String| places.get(&value).cloned().unwrap_or(value);
-    let options = options.into_iter().map(|(name, values)| (name, values.into_iter().map(place).collect())).collect();
-    let config = configured(&[policy], cores, seed, options)?;
+    let (texts, own) = options;
+    let texts = texts.into_iter().map(|(name, values)| (name, values.into_iter().map(place).collect())).collect();
+    let config = configured(&[policy], cores, seed, (texts, own))?;
     let result = supervised(py, None, |watch| lab::run(&config, &mut Control::new(watch.stop(), &mut |_, _| {})));
     let result = result?.map_err(error)?;
     check(&result)?;

@@ -16,14 +16,14 @@ use serde::Serialize;
 
 use crate::frames::{Record, table_of};
 use crate::packets::packets;
-use crate::policy::policy_spec;
+use crate::policy::{own_policies, policy_spec};
 use crate::supervise::{Watch, supervised};
 
 /// The option that is no keyword, but the first argument.
 const INPUT: &str = "input";
 
-/// Options by name, with the texts that a command line would have.
-pub(crate) type Given = Vec<(String, Vec<String>)>;
+/// Options by name, with the texts that a command line would have, and the policies written in Python that they name.
+pub(crate) type Given<'py> = (Vec<(String, Vec<String>)>, Vec<Bound<'py, PyAny>>);
 
 /// What a run came to: its document as JSON, the record of its packets, and warnings.
 type Answer = (String, Option<Record>, Vec<String>);
@@ -37,7 +37,7 @@ pub(crate) fn run(
     policy: &Bound<'_, PyAny>,
     cores: usize,
     seed: u64,
-    options: Given,
+    options: Given<'_>,
     table: Option<&Bound<'_, PyAny>>,
     is_live: bool,
     record: bool,
@@ -75,7 +75,7 @@ pub(crate) fn compare(
     cores: usize,
     seed: u64,
     repeat: u32,
-    options: Given,
+    options: Given<'_>,
     table: Option<&Bound<'_, PyAny>>,
     is_live: bool,
     progress: Option<&Bound<'_, PyAny>>,
@@ -104,7 +104,7 @@ pub(crate) fn compared(
     policies: &[Bound<'_, PyAny>],
     cores: usize,
     seed: u64,
-    options: Given,
+    options: Given<'_>,
     table: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(RunConfig, Vec<PolicySpec>)> {
     let policies = policies.iter().map(parsed).collect::<PyResult<Vec<_>>>()?;
@@ -126,13 +126,14 @@ fn configured(
     policy: &PolicySpec,
     cores: usize,
     seed: u64,
-    options: Given,
+    options: Given<'_>,
     table: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<RunConfig> {
     let host = if command == RunCommand::Run { Host::Live } else { Host::Sim };
     let mut config = RunConfig::new(host, "", policy.clone());
     (config.cores, config.seed) = (cores, Seed(seed));
-    let mut options = options;
+    let (mut options, own) = options;
+    config.own_policies = own_policies(&own)?;
     if let Some(table) = table {
         let packets = packets(&table_of(table)?)?;
         if !packets.services.is_empty() && !options.iter().any(|(name, _)| name == "services") {

@@ -12,8 +12,10 @@ use pyo3::prelude::*;
 
 use crate::policy;
 
-/// How often Python is asked for signals, and a callback is called: well within the 0.2 s in which Ctrl-C is to answer.
-const EVERY: Duration = Duration::from_millis(50);
+/// How often Python is asked for signals: Ctrl-C is to answer within 0.2 s, and work takes most of that to end.
+const EVERY: Duration = Duration::from_millis(10);
+/// How many times Python is asked for signals for each time that a callback is called.
+const LOOKS: u32 = 5;
 
 /// How far work is.
 #[derive(Clone, Debug, Default)]
@@ -74,12 +76,14 @@ pub(crate) fn supervised<T: Send>(
                 let _ = ended.send(());
                 answer
             });
-            let mut raised = None;
+            let (mut raised, mut looks) = (None, 0);
             while is_over.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
                 if raised.is_some() {
                     continue;
                 }
-                raised = Python::attach(|py| look(py, progress.as_ref(), watch)).err();
+                looks += 1;
+                let callback = progress.as_ref().filter(|_| looks % LOOKS == 0);
+                raised = Python::attach(|py| look(py, callback, watch)).err();
                 if raised.is_some() {
                     watch.stop.store(true, Ordering::Relaxed);
                 }

@@ -6,10 +6,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ::humpyard::lab::sweep::{Begun, CellRun, OpenSweep, Plan};
+use ::humpyard::policies::spec::PolicySpec;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::cells::here;
+use crate::policy::{caught, own_policies};
 use crate::simulate::{document, error};
 use crate::supervise::supervised;
 
@@ -37,10 +39,11 @@ impl Sweep {
 
 #[pymethods]
 impl Sweep {
-    /// Begins the sweep of a plan, or goes on with it, in a directory. Errors name the plan as this file.
+    /// Begins the sweep of a plan, or goes on with it, in a directory. Errors name the plan as this file. `own` are
+    /// policies written in Python that it names, and what tells them from others.
     #[new]
-    fn new(py: Python<'_>, file: &str, text: &str, out: &str) -> PyResult<Self> {
-        let plan = Plan::parse(file, text).map_err(error)?;
+    fn new(py: Python<'_>, file: &str, text: &str, out: &str, own: (Vec<Bound<'_, PyAny>>, String)) -> PyResult<Self> {
+        let plan = Plan::parse(file, text).map_err(error)?.with_own_policies(own_policies(&own.0)?, &own.1);
         if let Some(option) = plan.of_this_machine() {
             return Err(PyValueError::new_err(here(option)));
         }
@@ -98,32 +101,36 @@ impl Sweep {
 /// The plan of the last task of this worker: reading a large one takes longer than simulating a cell.
 static LAST: Mutex<Option<(PlanText, Arc<Plan>)>> = Mutex::new(None);
 
-/// What a plan is read from: the name of its file, its text, and the places of files that it names.
+/// What a plan is read from: the name of the sweep, its text, and the places of files that it names.
 type PlanText = (String, String, BTreeMap<String, String>);
 
 /// Reads a plan, unless it is that of the last task.
-fn plan(of: PlanText) -> PyResult<Arc<Plan>> {
+fn plan(of: PlanText, file: &str, own: Vec<PolicySpec>) -> PyResult<Arc<Plan>> {
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, plan)) = last.as_ref().filter(|(known, _)| *known == of) {
         return Ok(Arc::clone(plan));
     }
-    let plan = Arc::new(Plan::parse(&of.0, &of.1).map_err(error)?.with_files(&of.2));
+    let plan = Arc::new(Plan::parse(file, &of.1).map_err(error)?.with_files(&of.2).with_own_policies(own, ""));
     *last = Some((of, Arc::clone(&plan)));
     Ok(plan)
 }
 
-/// Simulates cells of a plan, whose files are at these places here: each one's cell, repetition and figures.
+/// Simulates cells of a plan, whose files are at these places here, with the policies written in Python that it names:
+/// each one's cell, repetition and figures. Cells of the same sweep name it alike.
 #[pyfunction]
 pub(crate) fn simulate_cells(
     py: Python<'_>,
-    file: String,
-    text: String,
+    sweep: String,
+    file: (String, String),
+    own: Vec<Bound<'_, PyAny>>,
     cells: Vec<(usize, u32)>,
     places: BTreeMap<String, String>,
 ) -> PyResult<Vec<(usize, u32, Vec<f64>)>> {
     let stop = AtomicBool::new(false);
-    py.detach(|| {
-        let plan = plan((file, text, places))?;
+    let own = own_policies(&own)?;
+    let (file, text) = file;
+    caught(py, || {
+        let plan = plan((sweep, text, places), &file, own)?;
         let simulate = |(cell, repetition)| {
             let run = CellRun::of(&plan, cell, repetition, &stop).map_err(error)?;
             debug_assert!(!stop.load(Ordering::Relaxed));
@@ -131,5 +138,5 @@ pub(crate) fn simulate_cells(
             Ok((cell, repetition, figures))
         };
         cells.into_iter().map(simulate).collect()
-    })
+    })?
 }

@@ -14,16 +14,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from os import PathLike
-from typing import Literal, TypedDict, Union
+from typing import TYPE_CHECKING, Literal, TypedDict, Union
+
+if TYPE_CHECKING:
+    from .policies import PolicyLike
 
 Text = Union[str, int, float, "PathLike[str]", timedelta]
 """A value as text, or what has one text."""
 Texts = Union[Text, Sequence[Union[Text, Mapping[str, Text]]], Mapping[str, Text]]
 """One value or several. A dict is NAME=VALUE for each of its items."""
+Swaps = Union[Texts, Mapping[str, "PolicyLike"]]
+"""Times, each with the policies that take over."""
 "#;
 
 /// The type of the values of an option.
 fn value(option: &RunOption) -> String {
+    if option.name == "swap" {
+        return "Swaps".to_owned();
+    }
     match (option.takes, option.times) {
         (Takes::Nothing, _) => "bool".to_owned(),
         (Takes::Whole(..), _) => "int".to_owned(),

@@ -8,6 +8,8 @@ import tempfile
 import traceback
 import unittest
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
@@ -400,6 +402,97 @@ class Runs(unittest.TestCase):
             hy.run(BURSTS, policy=Oldest)
         packets = hy.run(BURSTS, policy=Oldest, clock="virtual").document["packets"]
         self.assertEqual(packets["processed"], 2000)
+
+
+PACKETS: dict[str, Any] = {"packets": 3000, "costs": "table:measured", "host": "ideal"}
+
+
+class Searches(unittest.TestCase):
+    """Policies of one's own where many simulations are made."""
+
+    def setUp(self) -> None:
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = Path(directory.name)
+
+    def table(self, name: str) -> bytes:
+        return (self.directory / name / "runs.parquet").read_bytes()
+
+    def plan(self, *own: policies.PolicyLike) -> dict[str, Any]:
+        options = {"input": "gen:poisson:packets=300", "cores": 2}
+        return {"options": options, "axes": {"policy": ["drr", *own], "load": [0.5, 0.9]}, "repeat": {"times": 2}}
+
+    def test_a_sweep_has_policies_of_ones_own(self) -> None:
+        drr = example().Drr
+        done = hy.sweep(self.plan(drr, ("hrw", Oldest), Least()), out=self.directory / "here")
+        self.assertEqual((done.runs, done.cells), (16, 8))
+        with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
+            hy.sweep(self.plan(Oldest, ("hrw", Oldest)), out=self.directory / "there", executor=executor)
+            hy.sweep(self.plan(Oldest, ("hrw", Oldest)), out=self.directory / "same")
+            self.assertEqual(self.table("there"), self.table("same"))
+
+            class Local(Oldest):
+                pass
+
+            with self.assertRaisesRegex(ValueError, "does not travel to workers: define its class in a module"):
+                hy.sweep(self.plan(Local), out=self.directory / "local", executor=executor)
+
+    def test_a_sweep_goes_on_with_the_same_policies_alone(self) -> None:
+        class Known(Oldest):
+            def __init__(self, depth: int) -> None:
+                self.depth = depth
+
+        hy.sweep(self.plan(Known(1)), out=self.directory / "out")
+        self.assertEqual(hy.sweep(self.plan(Known(1)), out=self.directory / "out").simulated, 0)
+        with self.assertRaisesRegex(ValueError, "another sweep"):
+            hy.sweep(self.plan(Known(2)), out=self.directory / "out")
+        with self.assertRaisesRegex(ValueError, "two policies are called `Known`: give one of them another `name`"):
+            hy.sweep(self.plan(Known(1), Known(2)), out=self.directory / "two")
+
+    def test_what_a_handler_raises_ends_a_sweep_and_a_search(self) -> None:
+        class Fails(Oldest):
+            def pick(self, now: int, core: int) -> int | None:
+                raise KeyError("mine")
+
+        with self.assertRaisesRegex(KeyError, "mine"):
+            hy.sweep(self.plan(Fails), out=self.directory / "out", threads=2)
+        with self.assertRaisesRegex(KeyError, "mine"):
+            hy.recommend(BURSTS, goal="p99<2ms", candidate=["drr", Fails], **PACKETS)
+        with self.assertRaisesRegex(KeyError, "mine"):
+            hy.schedule(policy=Fails, weights=[1, 2], slots=3)
+
+    def test_a_policy_of_ones_own_is_recommended_beside_ours(self) -> None:
+        choices: dict[str, Any] = {"goal": "p99<2ms", "load": 0.8, **PACKETS}
+        advice = hy.recommend(BURSTS, candidate=[Oldest, "hrw", ("hrw", Oldest)], **choices)
+        names = {"Oldest", "hrw", "steer=hrw/share=Oldest"}
+        tried = {finalist["policy"] for finalist in advice.finalists}
+        tried |= {name for finalist in advice.finalists for name in finalist["same_decisions"]}
+        self.assertEqual((advice.search.candidates, tried), (3, names))
+        self.assertEqual(advice.command is None, "Oldest" in advice.policy)
+        alone = hy.recommend(BURSTS, candidate=[Oldest, "drr"], **{**choices, "goal": "p99<1ns"})
+        self.assertEqual(alone.command is None, alone.policy == "Oldest")
+        beside_all = hy.recommend(BURSTS, candidate=Oldest, **choices)
+        ours = hy.recommend(BURSTS, **choices)
+        self.assertEqual(beside_all.search.candidates, ours.search.candidates + 1)
+        with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
+            there = hy.recommend(BURSTS, candidate=[Oldest, "hrw", ("hrw", Oldest)], **choices, executor=executor)
+        self.assertEqual(there.document, advice.document)
+        with self.assertRaisesRegex(ValueError, "verify: `Oldest` runs in virtual time alone"):
+            hy.recommend(BURSTS, candidate=[Oldest, "hrw"], verify=True, **choices)
+
+    def test_a_policy_of_ones_own_takes_over_is_shown_and_is_explained(self) -> None:
+        drr = example().Drr
+        swaps: dict[str, Any] = {"load": 0.9, "swap": {"10us": drr, "20us": "sfq"}}
+        swapped = hy.simulate(BURSTS, policy="drr", **swaps)
+        self.assertEqual(swapped.options.swap, "10000ns=Drr,20000ns=sfq")
+        self.assertEqual(hy.compare(BURSTS, policies=["drr", "gr3"], **swaps).runs[0].delay_ns, swapped.delay_ns)
+        shown = hy.schedule(policy=drr, weights=[2, 1], slots=6)
+        self.assertEqual((shown.policy, shown.slots), ("Drr", hy.schedule(policy="drr", weights=[2, 1], slots=6).slots))
+        told = hy.why(BURSTS, policy=("hrw", Oldest), load=0.9, packet=50).packet
+        self.assertEqual(told.number, 50)
+        self.assertTrue(any(said.startswith("`Oldest` ") for said in told.words.decided), told.words.decided)
+        with self.assertRaisesRegex(ValueError, "`Oldest` runs in virtual time alone, not on real threads"):
+            hy.validate(BURSTS, policy=["hrw", Oldest], workers=1, costs="table:measured", host="server-16")
 
 
 class Refusals(unittest.TestCase):

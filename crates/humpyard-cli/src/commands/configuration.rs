@@ -8,6 +8,7 @@ use humpyard::policy::Ties;
 use humpyard::random::Seed;
 
 use crate::arguments::{CommonOptions, RunArguments, SimArguments, TiesOption};
+use crate::caller;
 use crate::failure::Failure;
 use crate::options::Given;
 
@@ -43,6 +44,8 @@ pub(crate) fn configuration(
 fn started(host: Host, policy: PolicySpec, cores: u16, common: &CommonOptions) -> RunConfig {
     let mut config = RunConfig::new(host, "", policy);
     (config.cores, config.seed) = (usize::from(cores), Seed(common.seed));
+    config.own_policies = caller::own_policies().policies;
+    config.table = caller::caller().and_then(|caller| caller.table());
     config
 }
 

@@ -10,6 +10,7 @@ use humpyard::sim::{Draws, DrawsRequest, Extreme, Heavy, SkewedWeights, draws as
 use serde::Serialize;
 
 use crate::arguments::{HeavyOption, ScheduleArguments};
+use crate::caller::named;
 use crate::commands::configuration::ties;
 use crate::failure::Failure;
 use crate::figures::counted;
@@ -87,7 +88,7 @@ fn request(arguments: &ScheduleArguments) -> Result<DrawsRequest, Failure> {
     let weights = SkewedWeights::new(clients, arguments.total.unwrap_or_default(), arguments.skew, heavy)?;
     let threads = arguments.threads.and_then(|threads| NonZeroUsize::new(threads.into()));
     Ok(DrawsRequest {
-        policy: arguments.policy.parse()?,
+        policy: named(&arguments.policy)?,
         weights,
         draws: arguments.draws,
         processors: arguments.processors.into(),

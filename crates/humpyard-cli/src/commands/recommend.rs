@@ -10,11 +10,11 @@ use humpyard::lab::recommend::{
     Advice, RecommendOptions, Recommendation, TrialPlace, baseline, recommend as search, verify, why_not_verified,
 };
 use humpyard::lab::report::ReportFile;
-use humpyard::lab::{AUTO, AssumedHost, Control, Host, check, of_this_machine, spelled};
+use humpyard::lab::{AUTO, AssumedHost, Control, Host, RunConfig, check, of_this_machine, spelled};
 use humpyard::policies::spec::PolicySpec;
 
 use crate::arguments::RecommendArguments;
-use crate::caller;
+use crate::caller::{self, named};
 use crate::commands::configuration::configuration;
 use crate::commands::costs::{costs, lines_measured_on_traffic, measure_on_traffic, measured_for, works};
 use crate::commands::page::{Page, quoted};
@@ -90,6 +90,9 @@ fn may_travel(options: &RecommendOptions) -> Result<(), Failure> {
             "--{option} is what was measured on this machine, and an executor has others: name a file or a table"
         )));
     }
+    if config.table.is_some() {
+        return Err(Failure::new("a table does not travel to workers: leave out executor, or name a capture"));
+    }
     if config.reads_once() {
         return Err(Failure::new(
             "--input is read by every worker, which pipes and interfaces do not allow: use a file",
@@ -128,7 +131,7 @@ const PACKETS: u64 = 200_000;
 /// What is asked for.
 fn options(arguments: &RecommendArguments) -> Result<RecommendOptions, Failure> {
     let goal = arguments.goal.parse()?;
-    let candidates = arguments.candidate.iter().map(|text| text.parse());
+    let candidates = arguments.candidate.iter().map(|text| named(text));
     let policies = candidates.collect::<Result<Vec<PolicySpec>, _>>()?;
     let any = policies.first().cloned().map_or_else(|| "hrw".parse(), Ok)?;
     let mut config = configuration(Host::Sim, any, arguments.workers, &arguments.options, &arguments.common)?;
@@ -261,19 +264,23 @@ fn add(words: &mut Vec<String>, name: &str, value: &str) {
     words.extend([format!("--{name}"), value.to_owned()]);
 }
 
-/// Names the command of everything that can be done again.
+/// Names the command of everything that can be done again on the command line, which has no table of packets, and none
+/// of the policies of a program.
 fn with_commands(said: &mut Recommendation, typed: &[String], options: &RecommendOptions) {
     let packets = (!said.is_whole_input).then_some(said.packets);
     let asked = Asked { typed, options, packets };
-    said.command = Some(asked.live(&said.policy));
+    let RunConfig { table, own_policies, .. } = &options.config;
+    let is_typable = |policy: &str| table.is_none() && own_policies.iter().all(|own| own.to_string() != policy);
+    let simulated = |policy: &str, cores, times| is_typable(policy).then(|| asked.simulated(policy, cores, times));
+    said.command = is_typable(&said.policy).then(|| asked.live(&said.policy));
     for varied in said.more_traffic.iter_mut().chain(&mut said.other_cores) {
-        varied.command = Some(asked.simulated(&varied.policy, varied.cores, varied.multiplier));
+        varied.command = simulated(&varied.policy, varied.cores, varied.multiplier);
     }
     for size in said.sizing.iter_mut().flat_map(|sizing| &mut sizing.sizes) {
-        size.command = size.cores.map(|cores| asked.simulated(&size.policy, cores, size.multiplier));
+        size.command = size.cores.and_then(|cores| simulated(&size.policy, cores, size.multiplier));
     }
     if let Some(needed) = &mut said.cores_needed {
-        needed.command = Some(asked.simulated(&needed.policy, needed.cores, 1.0));
+        needed.command = simulated(&needed.policy, needed.cores, 1.0);
     }
 }
 
@@ -290,7 +297,7 @@ fn duration(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use humpyard::lab::{Rate, RunConfig};
+    use humpyard::lab::Rate;
 
     use super::*;
 

@@ -12,6 +12,7 @@ use humpyard::sim::{Schedule, ScheduleRequest, schedule as run_schedule};
 use serde::Serialize;
 
 use crate::arguments::ScheduleArguments;
+use crate::caller::named;
 use crate::commands::configuration::ties;
 use crate::commands::{draws, service_error};
 use crate::failure::Failure;
@@ -44,7 +45,7 @@ pub(crate) fn schedule(arguments: &ScheduleArguments) -> Result<ExitCode, Failur
     let (Some(weights), Some(slots)) = (&arguments.weights, arguments.slots) else { return draws::draws(arguments) };
     let weights = parse_weights(weights)?;
     let request = ScheduleRequest {
-        policy: arguments.policy.parse()?,
+        policy: named(&arguments.policy)?,
         order: order(arguments.order.as_deref(), weights.len())?,
         processors: usize::from(arguments.processors),
         slots: slots as usize,

@@ -10,6 +10,7 @@ use humpyard::lab::report::ReportFile;
 use humpyard::lab::sweep::{Difference, Plan, PlotRequest, Swept, difference, plot, sweep as run};
 use serde::Serialize;
 
+use crate::caller::{self, OwnPolicies};
 use crate::commands::dask;
 use crate::examples::{DIFF_EXAMPLES, PLOT_EXAMPLES};
 use crate::failure::Failure;
@@ -121,7 +122,8 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> Result<ExitCode, Failure> {
 
 fn simulate(arguments: &SweepArguments) -> Result<ExitCode, Failure> {
     let file = arguments.file.as_deref().ok_or_else(|| Failure::new("sweep: name a file of what varies"))?;
-    let plan = Plan::read(file)?;
+    let OwnPolicies { policies, code } = caller::own_policies();
+    let plan = Plan::read(file)?.with_own_policies(policies, &code);
     let directory = directory(arguments, file)?;
     let threads = arguments.threads.and_then(|threads| NonZeroUsize::new(threads.into()));
     let threads = threads.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);

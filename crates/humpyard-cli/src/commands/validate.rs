@@ -10,6 +10,7 @@ use humpyard::lab::{AUTO, AssumedHost, Clock, Control, Host};
 use humpyard::policies::spec::PolicySpec;
 
 use crate::arguments::ValidateArguments;
+use crate::caller::named;
 use crate::commands::configuration::configuration;
 use crate::commands::costs::{costs, measure_for, measure_host, works};
 use crate::commands::page::Page;
@@ -49,9 +50,9 @@ pub(crate) fn validate(arguments: &ValidateArguments) -> Result<ExitCode, Failur
 }
 
 fn options(arguments: &ValidateArguments) -> Result<ValidateOptions, Failure> {
-    let named: Vec<&str> = arguments.policy.iter().map(String::as_str).collect();
-    let texts: &[&str] = if named.is_empty() { &USUAL } else { &named };
-    let policies = texts.iter().map(|text| text.parse()).collect::<Result<Vec<PolicySpec>, _>>()?;
+    let given: Vec<&str> = arguments.policy.iter().map(String::as_str).collect();
+    let texts: &[&str] = if given.is_empty() { &USUAL } else { &given };
+    let policies = texts.iter().map(|text| named(text)).collect::<Result<Vec<PolicySpec>, _>>()?;
     let workers = arguments.workers.unwrap_or_else(usual_workers);
     let given = &*arguments.options;
     let mut config = configuration(Host::Live, policies[0].clone(), workers, given, &arguments.common)?;

@@ -6,6 +6,7 @@ use humpyard::lab::why::{BlameTable, FlowStory, PacketStory, WhichPacket, Why, w
 use humpyard::lab::{Control, Host};
 
 use crate::arguments::WhyArguments;
+use crate::caller::named;
 use crate::commands::configuration::configuration;
 use crate::commands::costs::measure_for;
 use crate::failure::Failure;
@@ -41,7 +42,7 @@ pub(crate) fn why(arguments: &WhyArguments) -> Result<ExitCode, Failure> {
 
 fn simulated(arguments: &WhyArguments, which: &WhichPacket) -> Result<Why, Failure> {
     let WhyArguments { policy, cores, options, common, .. } = arguments;
-    let policy = policy.as_deref().unwrap_or_default().parse()?;
+    let policy = named(policy.as_deref().unwrap_or_default())?;
     let mut config = configuration(Host::Sim, policy, cores.unwrap_or(CORES), options, common)?;
     measure_for(&mut config, common.quiet)?;
     let stop = stop::on_signal()?;

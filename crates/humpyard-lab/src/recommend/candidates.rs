@@ -58,6 +58,13 @@ pub struct Skipped {
     pub because: String,
 }
 
+/// Returns the policies that are tried: these. If no registered policy is among them, all registered ones come first.
+pub(super) fn tried(policies: &[PolicySpec]) -> Vec<PolicySpec> {
+    let is_own = |policy: &PolicySpec| policy.own().next().is_some();
+    let registered = if policies.iter().all(is_own) { grid() } else { Vec::new() };
+    registered.iter().filter_map(|text| text.parse().ok()).chain(policies.iter().cloned()).collect()
+}
+
 /// Every policy that might be tried, as text, [`HASHING`] first.
 pub(super) fn grid() -> Vec<String> {
     let registered = entries().into_iter().filter(|entry| entry.info.family != Family::Estimate);
@@ -81,18 +88,20 @@ pub(super) fn simplicity(policy: &PolicySpec) -> usize {
 /// Those of these policies that fit a configuration, each once, and the others.
 ///
 /// # Errors
-/// A policy that there is not, and a configuration that no policy fits.
-pub(super) fn fitting(config: &RunConfig, texts: &[String]) -> Result<(Vec<PolicySpec>, Vec<Skipped>), LabError> {
+/// A configuration that no policy fits.
+pub(super) fn fitting(
+    config: &RunConfig,
+    policies: &[PolicySpec],
+) -> Result<(Vec<PolicySpec>, Vec<Skipped>), LabError> {
     let clients = parts::classifier(config)?.clients_max();
     let (mut fitting, mut skipped) = (Vec::new(), Vec::new());
-    for text in texts {
-        let policy: PolicySpec = text.parse()?;
-        if fitting.contains(&policy) {
+    for policy in policies {
+        if fitting.contains(policy) {
             continue;
         }
-        match refusal(config, clients, &policy) {
-            None => fitting.push(policy),
-            Some(because) => skipped.push(Skipped { policy: text.clone(), because }),
+        match refusal(config, clients, policy) {
+            None => fitting.push(policy.clone()),
+            Some(because) => skipped.push(Skipped { policy: policy.to_string(), because }),
         }
     }
     match (fitting.is_empty(), skipped.first()) {
@@ -115,6 +124,10 @@ fn refusal(config: &RunConfig, clients: usize, policy: &PolicySpec) -> Option<St
 
 #[cfg(test)]
 mod tests {
+    use humpyard_core::policy::Build;
+    use humpyard_policies::own::OwnPolicy;
+    use humpyard_policies::share::drr::{Drr, DrrParams};
+
     use super::*;
     use crate::choice::host::Host;
     use crate::choice::service::ServiceChoice;
@@ -144,7 +157,7 @@ mod tests {
     fn policies_of_cores_are_tried_where_there_are_services() {
         let mut config = RunConfig::new(Host::Sim, "gen:poisson", "hrw".parse().expect("a policy"));
         config.cores = 4;
-        let grid = grid();
+        let grid = tried(&[]);
         let (alone, skipped) = fitting(&config, &grid).expect("some fit");
         assert!(alone.iter().all(|policy| !policy.allocates()), "{skipped:?}");
         config.services = ServiceChoice::parse_list("tcp=forward,other=forward").expect("services");
@@ -155,11 +168,19 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_is_told_and_a_policy_counts_once() {
+    fn a_policy_counts_once_and_one_fits() {
         let config = RunConfig::new(Host::Sim, "gen:poisson", "hrw".parse().expect("a policy"));
-        let texts = ["hrw", "steer=hrw", "drr"].map(str::to_owned);
-        assert_eq!(fitting(&config, &texts).expect("they fit").0.len(), 2);
-        assert!(fitting(&config, &["hwr".to_owned()]).is_err());
-        assert!(fitting(&config, &["everest".to_owned()]).unwrap_err().to_string().contains("nothing to allocate"));
+        let named = |text: &str| text.parse::<PolicySpec>().expect("a policy");
+        assert_eq!(fitting(&config, &["hrw", "steer=hrw", "drr"].map(named)).expect("they fit").0.len(), 2);
+        assert!(fitting(&config, &[named("everest")]).unwrap_err().to_string().contains("nothing to allocate"));
+    }
+
+    #[test]
+    fn own_policies_are_tried_beside_all_or_those_that_are_named() {
+        let own = |name| OwnPolicy::share(name, |config| Drr::new(&DrrParams::default(), config)).map(PolicySpec::from);
+        let (mine, drr) = (own("mine").expect("a policy"), "drr".parse::<PolicySpec>().expect("a policy"));
+        let beside_all = tried(core::slice::from_ref(&mine));
+        assert_eq!((beside_all.len(), beside_all.last()), (grid().len() + 1, Some(&mine)));
+        assert_eq!(tried(&[mine.clone(), drr.clone()]), [mine, drr]);
     }
 }

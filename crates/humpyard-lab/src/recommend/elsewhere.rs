@@ -4,7 +4,6 @@ use core::fmt::Debug;
 use core::num::NonZeroUsize;
 use core::sync::atomic::AtomicBool;
 
-use humpyard_policies::spec::PolicySpec;
 use serde::{Deserialize, Serialize};
 
 use super::figures::{Delivered, MeasuredFigures};
@@ -96,7 +95,7 @@ impl TrialPlace {
         let Self(place) = self;
         let refused = |error| LabError::option(format!("`{text}` is no trial: {error}"));
         let AskedTrial { policy, part, times, cores, seed, peaks } = serde_json::from_str(text).map_err(refused)?;
-        let policy: PolicySpec = policy.parse()?;
+        let policy = place.config.named(&policy)?;
         let part = match part {
             AskedPart::Whole => Part::Whole,
             AskedPart::Searched(part) => Part::Searched(f64::from_bits(part)),

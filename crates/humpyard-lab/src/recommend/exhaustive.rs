@@ -4,7 +4,7 @@ use core::sync::atomic::AtomicBool;
 
 use humpyard_policies::spec::PolicySpec;
 
-use super::candidates::{HASHING, fitting, grid};
+use super::candidates::{HASHING, fitting, tried};
 use super::goal::Goal;
 use super::search::{self, Ranked};
 use super::trials::Trials;
@@ -38,7 +38,7 @@ pub fn hold(options: &RecommendOptions) -> Result<Held, LabError> {
     let RecommendOptions { config, goal, packets, budget, threads, .. } = options;
     let config = &fixed(config, goal)?;
     let (stop, mut progress) = (AtomicBool::new(false), |_: usize, _: usize, _: &str| {});
-    let (candidates, _) = fitting(config, &grid())?;
+    let (candidates, _) = fitting(config, &tried(&[]))?;
     let mut trials = Trials::read(config, goal, *packets, *threads, &stop)?;
     let found = search::search(&mut trials, goal, &candidates, *budget, &mut progress)?;
     let searched = trials.inputs();

@@ -44,7 +44,7 @@ use crate::figures::percent;
 use crate::offered::Offered;
 use crate::parts::setup;
 use crate::run;
-use candidates::{HASHING, fitting, grid};
+use candidates::{HASHING, fitting, tried};
 use search::Ranked;
 use trials::Trials;
 use words::{reason, with_vacuous};
@@ -74,7 +74,7 @@ pub struct RecommendOptions {
     pub config: RunConfig,
     /// What is wanted of it.
     pub goal: Goal,
-    /// The policies that are tried; none: all that fit.
+    /// The policies that are tried. None, or the program's own alone: all that fit, and its own beside them.
     pub policies: Vec<PolicySpec>,
     /// So many packets of the input are looked at, at most.
     pub packets: u64,
@@ -248,8 +248,7 @@ pub fn recommend(
     let RecommendOptions { config, goal, policies, packets, budget, threads, size, baseline, elsewhere } = options;
     run::services(config)?;
     let config = &fixed(config, goal)?;
-    let texts = if policies.is_empty() { grid() } else { policies.iter().map(ToString::to_string).collect() };
-    let (candidates, skipped) = fitting(config, &texts)?;
+    let (candidates, skipped) = fitting(config, &tried(policies))?;
     let mut trials = Trials::read(config, goal, *packets, *threads, stop)?.with_elsewhere(elsewhere.clone());
     let (offered, lasted) = trials.offered()?;
     let found = search::search(&mut trials, goal, &candidates, *budget, &mut *progress)?;

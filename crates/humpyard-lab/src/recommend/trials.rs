@@ -27,6 +27,7 @@ use crate::parts::setup;
 use crate::recorded::Recorded;
 use crate::result::RunResult;
 use crate::run::{Feed, simulated};
+use crate::threads::{EndsAtPanic, join};
 
 /// Which packets a trial has.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -181,15 +182,17 @@ impl<'a> Trials<'a> {
         let mut results: Vec<Option<R>> = all.iter().map(|_| None).collect();
         let (sender, finished) = mpsc::channel();
         thread::scope(|scope| {
+            let mut workers = Vec::new();
             for _ in 0..self.threads.get().min(all.len()) {
                 let (sender, next) = (sender.clone(), &next);
-                scope.spawn(move || {
+                workers.push(scope.spawn(move || {
+                    let _ends = EndsAtPanic { next, items: all.len() };
                     while let Some((at, one)) = take(all, next) {
                         if sender.send((at, of(one))).is_err() {
                             break;
                         }
                     }
-                });
+                }));
             }
             drop(sender);
             for (done, (at, found)) in finished.into_iter().enumerate() {
@@ -199,6 +202,7 @@ impl<'a> Trials<'a> {
                 results[at] = Some(found?);
                 progress(done + 1, all.len(), what);
             }
+            join(workers);
             Ok::<_, LabError>(())
         })?;
         Ok(results.into_iter().flatten().collect())

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use humpyard_core::unit::Time;
+use humpyard_policies::spec::PolicySpec;
 use humpyard_runtime::processors;
 use humpyard_traffic::pace::Pace;
 use serde::Serialize;
@@ -75,6 +76,9 @@ pub struct Verification {
 /// Returns why a recommendation for this configuration cannot be held against live runs here.
 /// `None`: it can.
 pub fn why_not_verified(config: &RunConfig) -> Option<String> {
+    if let Some(name) = config.own_policies.iter().find_map(PolicySpec::simulated_only) {
+        return Some(format!("`{name}` runs in virtual time alone, and not on real threads"));
+    }
     let Some(host) = &config.assumed else {
         return Some("the simulator assumed an ideal host: have @host here".to_owned());
     };

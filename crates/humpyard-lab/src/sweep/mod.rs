@@ -120,7 +120,7 @@ impl OpenSweep {
     /// # Errors
     /// A cell that cannot be configured, a directory that has another sweep, and files that cannot be read or written.
     pub fn begin(plan: Plan, directory: &Path, stop: &AtomicBool) -> Result<Begun, LabError> {
-        let identity = plan.identity()?;
+        let identity = plan.identity(stop)?;
         let (dataset, manifest) = (directory.join(DATASET), directory.join(MANIFEST));
         if let Some(done) = Manifest::read(&manifest, &identity, &dataset)? {
             return Ok(Begun::Done(Swept { simulated: 0, ..swept(&plan, &dataset, &manifest, done.runs) }));
@@ -204,7 +204,7 @@ impl OpenSweep {
         if is_interrupted {
             return Ok(Swept::interrupted(&plan, &directory, before, (kept.len(), kept.len() + missing)));
         }
-        if plan.identity()? != identity {
+        if plan.identity(&AtomicBool::new(false))? != identity {
             return Err(LabError::option(format!(
                 "a file of the sweep has changed while it ran: remove `{}` and start again",
                 directory.display()

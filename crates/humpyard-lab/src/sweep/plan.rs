@@ -8,6 +8,7 @@ use std::path::Path;
 
 use humpyard_core::name::unknown;
 use humpyard_core::random::Seed;
+use humpyard_policies::spec::PolicySpec;
 use humpyard_text::{TextError, TomlFile, read_text};
 use serde::Serialize;
 use toml::Spanned;
@@ -19,6 +20,7 @@ use crate::LabError;
 use crate::choice::host::Host;
 use crate::config::{OPTIONS, RunConfig, RunOption};
 use crate::environment::{sha256, sha256_of};
+use crate::meaning::find_named;
 use crate::option::{RunCommand, Times};
 
 /// The options that are no options of every command, and yet vary.
@@ -47,6 +49,10 @@ pub struct Plan {
     repeat: Repeat,
     /// The seed of the first repetition.
     seed: u64,
+    /// Policies of the program, which options name as they are shown.
+    own_policies: Vec<PolicySpec>,
+    /// What tells these from others of their names.
+    own_code: String,
 }
 
 /// One combination of options.
@@ -157,7 +163,8 @@ impl Plan {
         let cores = take(CORES);
         let input = given.get("input").and_then(|inputs| inputs.first()).cloned();
         let input = input.ok_or_else(|| LabError::option("a cell needs an @input: a capture, or gen:PROFILE"))?;
-        let mut config = RunConfig::new(Host::Sim, &input, policy.parse()?);
+        let mut config = RunConfig::new(Host::Sim, &input, find_named(&self.own_policies, &policy)?);
+        config.own_policies.clone_from(&self.own_policies);
         let is_number = |cores: &String| cores.parse().ok().filter(|cores| (1..=16_384).contains(cores));
         config.cores = match &cores {
             Some(text) => {
@@ -191,11 +198,14 @@ impl Plan {
     /// Returns what tells this plan from others, with the files that it names as they are now.
     ///
     /// # Errors
-    /// A file that cannot be read.
-    pub(super) fn identity(&self) -> Result<Identity, LabError> {
+    /// A file that cannot be read, and a `stop` that is set.
+    pub(super) fn identity(&self, stop: &AtomicBool) -> Result<Identity, LabError> {
         let mut files = BTreeMap::new();
-        for name in self.values().filter(|value| Path::new(value).is_file()) {
-            if !files.contains_key(name) {
+        for name in self.values() {
+            if stop.load(Ordering::Relaxed) {
+                return Err(LabError::option("interrupted before the first simulation: the same command begins again"));
+            }
+            if Path::new(name).is_file() && !files.contains_key(name) {
                 let sum = sha256(Path::new(name));
                 let sum = sum.map_err(|error| LabError::option(format!("`{name}` cannot be read: {error}")))?;
                 files.insert(name.to_owned(), sum);
@@ -203,7 +213,7 @@ impl Plan {
         }
         let repeat = serde_json::to_string(&self.repeat).map_err(|error| LabError::option(error.to_string()))?;
         let plan = format!("{:?} {:?} {repeat} {} {files:?}", self.options, self.axes, self.seed);
-        let text = format!("{} {plan}", env!("CARGO_PKG_VERSION"));
+        let text = format!("{} {plan}{}", env!("CARGO_PKG_VERSION"), self.own_code);
         Ok(Identity { sha256: sha256_of(text.as_bytes()), files })
     }
 
@@ -234,6 +244,13 @@ impl Plan {
             }
         }
         self
+    }
+
+    /// Returns the plan with policies of the program, which options name as they are shown. `code` tells them from
+    /// others of their names: a sweep goes on with the same ones alone.
+    #[must_use]
+    pub fn with_own_policies(self, own_policies: Vec<PolicySpec>, code: &str) -> Self {
+        Self { own_policies, own_code: code.to_owned(), ..self }
     }
 
     /// Returns all values of options.
@@ -296,7 +313,8 @@ impl PlanFile<'_> {
         for (start, sample) in self.tables(root, "sample")? {
             axes.push(self.sample(start, sample, Seed(seed))?);
         }
-        let plan = Plan { options, axes, repeat: self.repeat(root)?, seed };
+        let repeat = self.repeat(root)?;
+        let plan = Plan { options, axes, repeat, seed, own_policies: Vec::new(), own_code: String::new() };
         self.check_names(&plan)?;
         Ok(plan)
     }
@@ -619,7 +637,7 @@ times = 3
     #[test]
     fn a_plan_is_known_by_what_it_says() {
         let until = FILE.replace("times = 3", "until = \"p99 within 2%\"");
-        let sha256 = |text: &str| plan(text).identity().unwrap().sha256;
+        let sha256 = |text: &str| plan(text).identity(&AtomicBool::new(false)).unwrap().sha256;
         assert!(!format!("{:?}", serde_json::to_string(&plan(&until).repeat).unwrap()).contains("0x"));
         assert_eq!(sha256(&until), sha256(&until));
         assert_ne!(sha256(&until), sha256(&until.replace("2%", "3%")));

@@ -10,6 +10,7 @@ use super::plan::Plan;
 use crate::LabError;
 use crate::control::Control;
 use crate::run::simulate_anywhere;
+use crate::threads::{EndsAtPanic, join};
 
 /// One simulation of a cell.
 #[derive(Clone, PartialEq, Debug)]
@@ -64,21 +65,24 @@ pub(super) fn each<T: Sync, R: Send>(
     let (next, work) = (AtomicUsize::new(0), &work);
     let (sender, finished) = mpsc::channel();
     thread::scope(|scope| {
+        let mut workers = Vec::new();
         for _ in 0..threads.get().min(all.len()) {
             let (sender, next) = (sender.clone(), &next);
-            scope.spawn(move || {
+            workers.push(scope.spawn(move || {
+                let _ends = EndsAtPanic { next, items: all.len() };
                 while let Some(one) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
                     if stop.load(Ordering::Relaxed) || sender.send(work(one)).is_err() {
                         break;
                     }
                 }
-            });
+            }));
         }
         drop(sender);
         let kept = finished.into_iter().try_for_each(|found| found?.map_or(Ok(()), &mut keep));
         if kept.is_err() {
             next.store(all.len(), Ordering::Relaxed);
         }
+        join(workers);
         kept
     })
 }
@@ -119,5 +123,15 @@ mod tests {
             Ok(())
         });
         assert_eq!((ended.unwrap_err().to_string(), kept), ("broken".to_owned(), 10));
+    }
+
+    #[test]
+    fn who_waits_gets_the_panic_of_a_thread_as_it_is() {
+        let panicking = || {
+            let work = |_: &u32| std::panic::resume_unwind(Box::new(7_u8));
+            each(&[1, 2], NonZeroUsize::MIN, &AtomicBool::new(false), work, |(): ()| Ok(()))
+        };
+        let payload = std::panic::catch_unwind(panicking).unwrap_err();
+        assert_eq!(payload.downcast_ref::<u8>(), Some(&7));
     }
 }

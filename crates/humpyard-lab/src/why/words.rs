@@ -1,7 +1,6 @@
 //! The story of a packet in sentences.
 
 use humpyard_policies::registry::find;
-use humpyard_policies::spec::PolicySpec;
 
 use super::otherwise::Alternative;
 use super::recorder::History;
@@ -63,7 +62,9 @@ fn rule(name: &str) -> String {
 
 fn decided(history: &History, story: &PacketStory) -> Vec<String> {
     let knew = &story.knew;
-    let Ok(policy) = knew.policy.parse::<PolicySpec>() else { return Vec::new() };
+    // Text does not name a policy of the program's own; the run began with it.
+    let of_run = history.policy.iter().find(|policy| policy.to_string() == knew.policy).cloned();
+    let Some(policy) = of_run.or_else(|| knew.policy.parse().ok()) else { return Vec::new() };
     let mut said = Vec::new();
     if let Some(name) = policy.allocation() {
         said.extend(allocated(history, story, name));

@@ -1,7 +1,7 @@
 """Scheduling policies that share many cores among packets: in a simulator, on real threads, in your program."""
 
 from . import policies, testing
-from ._calls import admit, compare, recommend, reproduce, run, schedule, simulate, sweep, validate
+from ._calls import admit, compare, recommend, reproduce, run, schedule, simulate, sweep, validate, why
 from ._humpyard import Dispatch, Dropped, Frame, Refused, Scheduler, Service, Switch, __version__
 from .policies import Allocate, Estimate, Share, Steer
 from .results import Comparison, Document, RunResult
@@ -33,4 +33,5 @@ __all__ = [
     "sweep",
     "testing",
     "validate",
+    "why",
 ]

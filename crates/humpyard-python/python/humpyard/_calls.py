@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Union
 
 from . import _cells, _humpyard
+from ._own import OwnPolicies
 from .results import Comparison, Document, RunResult
 
 if TYPE_CHECKING:
@@ -187,16 +188,16 @@ def compare(
     ['drr', 'fcfs']
 
     """
-    texts, table = _input(input, options)
+    given, table = _input(input, options)
     if executor is not None:
         if live:
             raise ValueError("live runs measure this machine, and an executor has others: leave out live or executor")
         if table is not None:
             raise ValueError("a table does not travel to workers: leave out executor, or name a capture")
-        document, remarks = _cells.compare(list(policies), cores, seed, repeat, texts, executor, progress)
+        document, remarks = _cells.compare(list(policies), cores, seed, repeat, given, executor, progress)
         _warn(remarks)
         return Comparison(json.loads(document))
-    document, _, remarks = _humpyard.compare(list(policies), cores, seed, repeat, texts, table, live, progress)
+    document, _, remarks = _humpyard.compare(list(policies), cores, seed, repeat, given, table, live, progress)
     _warn(remarks)
     return Comparison(json.loads(document))
 
@@ -212,23 +213,29 @@ def _run(
     *,
     is_live: bool,
 ) -> RunResult:
-    texts, table = _input(input, options)
-    answer = _humpyard.run(policy, cores, seed, texts, table, is_live, record, progress)
+    given, table = _input(input, options)
+    answer = _humpyard.run(policy, cores, seed, given, table, is_live, record, progress)
     document, records, remarks = answer
     _warn(remarks)
     return RunResult(json.loads(document), records)
 
 
-def _input(given: object, options: Mapping[str, object]) -> tuple[list[tuple[str, list[str]]], object]:
-    """Split the input into texts and a table, and write options as a command line has them."""
-    texts = [
-        (_option(name), _texts(value)) for name, value in options.items() if value is not None and value is not False
-    ]
-    if isinstance(given, (str, os.PathLike)):
-        return [("input", [os.fspath(given)]), *texts], None
-    if isinstance(given, (list, tuple)) and all(isinstance(one, (str, os.PathLike)) for one in given):
-        return [("input", [os.fspath(one) for one in given]), *texts], None
-    return texts, given
+def _input(given: object, options: Mapping[str, object]) -> tuple[_cells.Options, object]:
+    """Split the input into texts and a table, and write options as a command line has them, with their policies."""
+    own = OwnPolicies()
+    named = {name: own.named(value) for name, value in options.items() if value is not None and value is not False}
+    texts = [(_option(name), _texts(value)) for name, value in named.items()]
+    sources = _sources(given)
+    if sources is None:
+        return (texts, own.all()), given
+    return ([("input", sources), *texts], own.all()), None
+
+
+def _sources(given: object) -> list[str] | None:
+    """Return the inputs that are named. None: it is a table."""
+    several: Iterable[Any] = given if isinstance(given, (list, tuple)) else [given]
+    is_named = all(isinstance(one, (str, os.PathLike)) for one in several)
+    return [os.fspath(one) for one in several] if is_named else None
 
 
 def _option(keyword: str) -> str:
@@ -266,6 +273,7 @@ def recommend(
     input: object,
     *,
     goal: str,
+    candidate: PolicyLike | list[PolicyLike] | None = None,
     executor: Executor | None = None,
     progress: Progress | None = None,
     **options: Any,
@@ -274,14 +282,18 @@ def recommend(
 
     Parameters
     ----------
-    input : str, path, or list of these
-        A capture, or ``gen:PROFILE:name=value,...``.
+    input : str, path, list of these, or table
+        As of `simulate`. The search and live runs have the packets of a table, and no `command` of the document does.
     goal : str
         Bounds, such as ``p99<2ms,loss<0.1%``.
+    candidate : str, Policy, type, tuple, or list of these, optional
+        The policies that are tried, as of `simulate`; all of ours, if none of ours is named. Policies of your own are
+        tried beside these. With one of your own nothing runs live.
     executor : concurrent.futures.Executor, optional
         Who makes the simulations of the search, as of `sweep`. Without one all cores of this machine do. The
         recommendation is the same. It needs ``costs`` and ``host`` that are not measured here; live runs and those
-        of ``size=True`` are made here.
+        of ``size=True`` are made here. Workers must be able to import the classes of policies of your own; a table
+        does not travel to them.
     progress : callable, optional
         As of `simulate`.
     **options
@@ -296,9 +308,19 @@ def recommend(
     ------
     ValueError
         If an option or the input is wrong; the text says what to do.
+    Exception
+        What a handler of a policy of your own raises.
+
+    Examples
+    --------
+    >>> import humpyard as hy
+    >>> packets = {"time": [1000 * n for n in range(500)], "flow": [n % 7 for n in range(500)], "length": [200] * 500}
+    >>> advice = hy.recommend(packets, goal="p99<2ms", candidate="drr", costs="table:measured", host="ideal")
+    >>> advice.policy, advice.holds
+    ('drr', True)
 
     """
-    return _command("recommend", [], {"input": input, "goal": goal, **options}, progress, executor)
+    return _command("recommend", [], {"goal": goal, "candidate": candidate, **options}, progress, input, executor)
 
 
 def validate(input: object, *, progress: Progress | None = None, **options: Any) -> Document:
@@ -306,8 +328,8 @@ def validate(input: object, *, progress: Progress | None = None, **options: Any)
 
     Parameters
     ----------
-    input : str, path, or list of these
-        A capture, or ``gen:PROFILE:name=value,...``.
+    input : str, path, list of these, or table
+        As of `simulate`.
     progress : callable, optional
         As of `simulate`.
     **options
@@ -321,10 +343,56 @@ def validate(input: object, *, progress: Progress | None = None, **options: Any)
     Raises
     ------
     ValueError
-        If an option or the input is wrong; the text says what to do.
+        If an option or the input is wrong, and for a policy of your own, which does not run live; the text says what
+        to do.
 
     """
-    return _command("validate", [], {"input": input, **options}, progress)
+    return _command("validate", [], options, progress, input)
+
+
+def why(
+    input: object = None,
+    *,
+    policy: PolicyLike | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Document:
+    """Say why a packet of a simulation was served when it was.
+
+    Parameters
+    ----------
+    input : str, path, list of these, or table
+        As of `simulate`. Left out with ``journal="FILE"``, which is of a run that is over.
+    policy : str, Policy, type or tuple
+        The policies, as of `simulate`.
+    progress : callable, optional
+        As of `simulate`.
+    **options
+        The options of ``humpyard why``, with ``_`` for ``-``: ``packet=7``, ``flow="10.0.0.1:80 > 10.0.0.2:5000"``,
+        and those of simulations. Without either it is the packet whose delay is the p99.
+
+    Returns
+    -------
+    Document
+        The way of the packet: what delayed it, what the policies knew, and what would have made it otherwise.
+
+    Raises
+    ------
+    ValueError
+        If an option or the input is wrong; the text says what to do.
+    Exception
+        What a handler of a policy of your own raises.
+
+    Examples
+    --------
+    >>> import humpyard as hy
+    >>> packets = {"time": [0, 0, 0], "flow": [1, 2, 3], "length": [1500, 64, 64]}
+    >>> hy.why(packets, policy="fcfs", cores=1, packet=2).packet.number
+    2
+
+    """
+    own = OwnPolicies()
+    return _command("why", [], {"policy": own.policy(policy), **options}, progress, input, own=own)
 
 
 def admit(*, flow: object = None, progress: Progress | None = None, **options: Any) -> Document:
@@ -360,13 +428,13 @@ def admit(*, flow: object = None, progress: Progress | None = None, **options: A
     return _command("admit", [], {"flow": flows, **options}, progress)
 
 
-def schedule(*, policy: str, progress: Progress | None = None, **options: Any) -> Document:
+def schedule(*, policy: PolicyLike, progress: Progress | None = None, **options: Any) -> Document:
     """Show the bare sequence of a sharing policy on always-ready clients.
 
     Parameters
     ----------
-    policy : str
-        A sharing policy.
+    policy : str, Policy, type or tuple
+        A sharing policy, as of `simulate`.
     progress : callable, optional
         As of `simulate`.
     **options
@@ -381,6 +449,8 @@ def schedule(*, policy: str, progress: Progress | None = None, **options: Any) -
     ------
     ValueError
         If an option is wrong; the text says what to do.
+    Exception
+        What a handler of a policy of your own raises.
 
     Examples
     --------
@@ -390,7 +460,8 @@ def schedule(*, policy: str, progress: Progress | None = None, **options: Any) -
 
     """
     lists = {name: _commas(value) if name in ("weights", "order") else value for name, value in options.items()}
-    return _command("schedule", [], {"policy": policy, **lists}, progress)
+    own = OwnPolicies()
+    return _command("schedule", [], {"policy": own.policy(policy), **lists}, progress, own=own)
 
 
 def reproduce(
@@ -443,12 +514,15 @@ def sweep(
     ----------
     plan : path or dict
         A file of the kind that ``humpyard sweep --help`` describes, or what such a file says:
-        ``{"options": {"input": "a.pcap"}, "axes": {"policy": ["drr", "hrw"]}}``.
+        ``{"options": {"input": "a.pcap"}, "axes": {"policy": ["drr", "hrw"]}}``. A dict may have policies of your own
+        among the values, as `simulate` takes them; a tuple is partners. The sweep goes on in `out` as long as their
+        classes are the same.
     out : path
         The directory of the table ``runs.parquet`` and of ``manifest.json``.
     executor : concurrent.futures.Executor, optional
         Who makes the simulations: a ``ProcessPoolExecutor``, Dask's ``client.get_executor()``, an
-        ``MPIPoolExecutor``. Without one all cores of this machine do. The table is the same, byte for byte.
+        ``MPIPoolExecutor``. Without one all cores of this machine do; handlers of policies of your own take turns
+        there. The table is the same, byte for byte. Workers must be able to import the classes of such policies.
     progress : callable, optional
         As of `simulate`.
     **options
@@ -463,24 +537,28 @@ def sweep(
     ------
     ValueError
         If the plan is wrong; the text says what to do.
+    Exception
+        What a handler of a policy of your own raises.
 
     """
+    own = OwnPolicies()
     if isinstance(plan, Mapping):
-        file, text = "plan", "".join(f"{name} = {_toml(value)}\n" for name, value in plan.items())
+        file, text = "plan", "".join(f"{name} = {_toml(own.named(value))}\n" for name, value in plan.items())
     else:
         file, text = os.fspath(plan), ""
     if executor is not None:
         if options:
             raise ValueError(f"{next(iter(options))} is for sweeps without an executor: leave it out")
         text = text or _plan(file)
-        return Document({**json.loads(_cells.sweep(file, text, os.fspath(out), executor, progress)), "holds": True})
+        done = _cells.sweep(file, text, os.fspath(out), own, executor, progress)
+        return Document({**json.loads(done), "holds": True})
     if not text:
         return _command("sweep", [file], {"out": out, **options}, progress)
     with tempfile.TemporaryDirectory() as directory:
         file = os.path.join(directory, "plan.toml")
         with open(file, "w", encoding="utf-8") as written:
             written.write(text)
-        return _command("sweep", [file], {"out": out, **options}, progress)
+        return _command("sweep", [file], {"out": out, **options}, progress, own=own)
 
 
 def _plan(file: str) -> str:
@@ -500,21 +578,32 @@ def _toml(value: object) -> str:
     return json.dumps(value if isinstance(value, (str, bool, int, float)) else _text(value))
 
 
+_TABLE = "table"
+"""What a command line has for the input where the packets are those of a table."""
+
+
 def _command(
     name: str,
     names: list[str],
     options: Mapping[str, object],
     progress: Progress | None,
+    input: object = None,
     executor: Executor | None = None,
+    own: OwnPolicies | None = None,
 ) -> Document:
-    words = [name, *names]
+    own = own or OwnPolicies()
+    sources = [] if input is None else _sources(input)
+    words = [name, *names, *(f"--input={source}" for source in ([_TABLE] if sources is None else sources))]
     for keyword, value in options.items():
         if value is None or value is False:
             continue
         option = f"--{_option(keyword)}"
-        words += [f"{option}={text}" for text in _several(value)] or [option]
-    workers = None if executor is None else _cells.recommend(words, executor)
-    document, remarks, holds = _humpyard.command([*words, "--json"], progress, workers)
+        words += [f"{option}={text}" for text in _several(own.named(value))] or [option]
+    table = input if sources is None else None
+    workers = None if executor is None or table is not None else _cells.recommend(words, own, executor)
+    if executor is not None and table is not None:
+        raise ValueError("a table does not travel to workers: leave out executor, or name a capture")
+    document, remarks, holds = _humpyard.command([*words, "--json"], progress, workers, table, (own.all(), own.code()))
     _warn(remarks)
     found = json.loads(document)
     # Several experiments are a list.

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import os
+import pickle
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Callable, Generic, TypeVar, Union
+from uuid import uuid4
 
 from . import _humpyard
+from ._own import OwnPolicies
+from .policies import PolicyLike
 
 Cells = list[tuple[int, int]]
 Runs = list[tuple[int, int, list[float]]]
 Outcome = tuple[int, list[float], list[str]]
 ComparedRun = tuple[str, str, list[float], list[str]]
 Progress = Callable[[int, Union[float, None], str], object]
-Options = list[tuple[str, list[str]]]
+Options = tuple[list[tuple[str, list[str]]], list[PolicyLike]]
+"""Options with their values, and the policies written in Python that they name."""
 Places = dict[str, str]
 T = TypeVar("T")
 R = TypeVar("R")
@@ -172,7 +177,7 @@ class _Map(Generic[T, R]):
         future.add_done_callback(self.done.put)
 
 
-def sweep(file: str, text: str, out: str, executor: Executor, progress: Progress | None) -> str:
+def sweep(file: str, text: str, out: str, own: OwnPolicies, executor: Executor, progress: Progress | None) -> str:
     """Make a sweep with the workers of an executor. Each simulation is kept as soon as its task is done.
 
     Parameters
@@ -183,6 +188,8 @@ def sweep(file: str, text: str, out: str, executor: Executor, progress: Progress
         What the file says.
     out : str
         The directory of the sweep.
+    own : OwnPolicies
+        The policies written in Python that the plan names.
     executor : concurrent.futures.Executor
         An object with ``submit`` that gives futures: a pool of processes, Dask's ``client.get_executor()``, mpi4py.
     progress : callable, optional
@@ -194,11 +201,12 @@ def sweep(file: str, text: str, out: str, executor: Executor, progress: Progress
         The document of the sweep, as JSON.
 
     """
-    begun = _humpyard.Sweep(file, text, out)
+    _check_travel(own.all(), executor)
+    begun = _humpyard.Sweep(file, text, out, (own.all(), own.code()))
     if begun.done is not None:
         return begun.done
     try:
-        work = partial(_simulate_cells, file, text)
+        work = partial(_simulate_cells, uuid4().hex, (file, text), own.all())
         while missing := begun.missing():
             everything = begun.kept + len(missing)
             tasks = _Divided(missing)
@@ -213,8 +221,22 @@ def sweep(file: str, text: str, out: str, executor: Executor, progress: Progress
     return begun.finish()
 
 
-def _simulate_cells(file: str, text: str, cells: Cells, places: Places) -> Runs:
-    return _humpyard.simulate_cells(file, text, cells, places)
+def _check_travel(policies: Iterable[object], executor: Executor) -> None:
+    """Check that processes of this machine can import policies. Executors of clusters have ways of their own."""
+    if not isinstance(executor, ProcessPoolExecutor):
+        return
+    for policy in policies:
+        try:
+            pickle.dumps(policy)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise ValueError(
+                f"a policy of your own does not travel to workers: define its class in a module, or leave out executor "
+                f"({error})"
+            ) from None
+
+
+def _simulate_cells(sweep: str, file: tuple[str, str], own: list[PolicyLike], cells: Cells, places: Places) -> Runs:
+    return _humpyard.simulate_cells(sweep, file, own, cells, places)
 
 
 def _say(progress: Progress | None, done: int, everything: int, what: str) -> None:
@@ -264,8 +286,8 @@ def compare(
         The seed of the first repetition.
     repeat : int
         Repetitions.
-    options : list of (str, list of str)
-        Options with their values, the input among them.
+    options : (list of (str, list of str), list of policy)
+        Options with their values, the input among them, and the policies written in Python that they name.
     executor : concurrent.futures.Executor
         As of `sweep`.
     progress : callable, optional
@@ -277,11 +299,12 @@ def compare(
         The document of the comparison, as JSON, and what to warn of.
 
     """
+    _check_travel([*policies, *options[1]], executor)
     _humpyard.compare_check(list(policies), cores, seed, options)
     cells = [(policy, repetition) for repetition in range(max(1, repeat)) for policy in range(len(policies))]
     runs: dict[int, ComparedRun] = {}
     tasks = ((at, policies[policy], cores, seed + repetition, options) for at, (policy, repetition) in enumerate(cells))
-    values = (value for _, several in options for value in several)
+    values = (value for _, several in options[0] for value in several)
     _say(progress, 0, len(cells), "runs")
     for task, run, _ in _Map(executor, _compare_run, _files(values)).do(tasks):
         runs[task[0]] = run
@@ -337,13 +360,17 @@ def _reproduce_part(is_full: bool, seed: int, part: tuple[str, int], places: Pla
     return _humpyard.reproduce_part(*part, is_full, seed)
 
 
-def recommend(words: list[str], executor: Executor) -> Callable[[list[str]], Iterator[Outcome | None]]:
+def recommend(
+    words: list[str], own: OwnPolicies, executor: Executor
+) -> Callable[[list[str]], Iterator[Outcome | None]]:
     """Return a function that has the workers of an executor make trials of a search.
 
     Parameters
     ----------
     words : list of str
         The command, behind ``humpyard``.
+    own : OwnPolicies
+        The policies written in Python that the words name.
     executor : concurrent.futures.Executor
         As of `sweep`.
 
@@ -354,7 +381,9 @@ def recommend(words: list[str], executor: Executor) -> Callable[[list[str]], Ite
         and then while nothing comes.
 
     """
-    work = partial(_recommend_trials, [word for word in words if not word.startswith(_WRITERS)])
+    _check_travel(own.all(), executor)
+    read = [word for word in words if not word.startswith(_WRITERS)]
+    work = partial(_recommend_trials, uuid4().hex, read, own.all())
     files = _files(word.partition("=")[2] for word in words if not word.startswith(_WRITERS))
 
     def make(trials: list[str]) -> Iterator[Outcome | None]:
@@ -377,10 +406,10 @@ _LOOK_SECONDS = 0.1
 
 
 def _recommend_trials(
-    words: list[str], trials: list[tuple[int, str]], places: Places
+    search: str, words: list[str], own: list[PolicyLike], trials: list[tuple[int, str]], places: Places
 ) -> list[tuple[list[float], list[str]]]:
     placed = [f"{name}={places.get(value, value)}" if sign else name for name, sign, value in map(_parted, words)]
-    return _humpyard.recommend_trials(placed, [text for _, text in trials])
+    return _humpyard.recommend_trials(search, placed, own, [text for _, text in trials])
 
 
 def _parted(word: str) -> tuple[str, str, str]:

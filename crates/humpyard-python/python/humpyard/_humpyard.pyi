@@ -32,6 +32,7 @@ __all__ = [
     "compare_document",
     "compare_run",
     "options",
+    "policy_text",
     "recommend_trials",
     "reproduce_keep",
     "reproduce_part",
@@ -313,6 +314,8 @@ class Cause:
     def core(self) -> int | None: ...
 
 def check_policy(policy: object, seeds: Sequence[int], fair: float | None, like: str | None) -> str | None: ...
+def policy_text(policy: object) -> str:
+    """Return the text by which options name policies, those written in Python among them."""
 
 @final
 class Frame:
@@ -340,7 +343,9 @@ class Record:
     def timeline(self) -> Frame:
         """Return a row for each packet that a core served and for each switch to another service, by core and time."""
 
-_Options: TypeAlias = list[tuple[str, list[str]]]
+_Options: TypeAlias = tuple[Sequence[tuple[str, Sequence[str]]], Sequence[object]]
+_Own: TypeAlias = tuple[Sequence[object], str]
+"""Policies written in Python that options name, and what tells them from others of their names."""
 _Progress: TypeAlias = Callable[[int, float | None, str], object] | None
 
 def run(
@@ -371,6 +376,8 @@ def command(
     words: Sequence[str],
     progress: _Progress,
     workers: Callable[[list[str]], Iterator[tuple[int, list[float], list[str]] | None]] | None = None,
+    table: object | None = None,
+    own: _Own = ...,
 ) -> tuple[str, list[str], bool]:
     """Do a command, by its words behind `humpyard`: its document, its remarks, and whether all checks held."""
 
@@ -383,7 +390,7 @@ _Runs: TypeAlias = list[tuple[int, int, list[float]]]
 class Sweep:
     """A sweep that is not done: it knows which simulations are missing, and keeps those that come."""
 
-    def __new__(cls, file: str, text: str, out: str) -> Sweep:
+    def __new__(cls, file: str, text: str, out: str, own: _Own) -> Sweep:
         """Begin the sweep of a plan, or go on with it, in a directory. Errors name the plan as this file."""
     @property
     def done(self) -> str | None:
@@ -403,21 +410,28 @@ class Sweep:
     def give_up(self) -> None:
         """Leave no file behind if nothing was kept."""
 
-def simulate_cells(file: str, text: str, cells: Sequence[tuple[int, int]], places: Mapping[str, str]) -> _Runs:
-    """Simulate cells of a plan, whose files are at these places here: each one's cell, repetition and figures."""
+def simulate_cells(
+    sweep: str,
+    file: tuple[str, str],
+    own: Sequence[object],
+    cells: Sequence[tuple[int, int]],
+    places: Mapping[str, str],
+) -> _Runs:
+    """Simulate cells of a plan, whose files are at these places here: each one's cell, repetition and figures.
+
+    Cells of the same sweep name it alike. `own` are the policies written in Python that the plan names.
+    """
 
 _ComparedRun: TypeAlias = tuple[str, str, list[float], list[str]]
 
-def compare_check(
-    policies: Sequence[object], cores: int, seed: int, options: Sequence[tuple[str, Sequence[str]]]
-) -> None:
+def compare_check(policies: Sequence[object], cores: int, seed: int, options: _Options) -> None:
     """Check a comparison before it is begun."""
 
 def compare_run(
     policy: object,
     cores: int,
     seed: int,
-    options: Sequence[tuple[str, Sequence[str]]],
+    options: _Options,
     places: Mapping[str, str],
 ) -> _ComparedRun:
     """Make one run of a comparison: its document, its policies as text, its headline figures, and remarks."""
@@ -443,5 +457,10 @@ def reproduce_keep(
 ) -> None:
     """Keep a part that a worker has run."""
 
-def recommend_trials(words: Sequence[str], trials: Sequence[str]) -> list[tuple[list[float], list[str]]]:
-    """Make trials of `recommend`, by the words of the command: the figures and scopes of each."""
+def recommend_trials(
+    search: str, words: Sequence[str], own: Sequence[object], trials: Sequence[str]
+) -> list[tuple[list[float], list[str]]]:
+    """Make trials of `recommend`, by the words of the command: the figures and scopes of each.
+
+    Trials of the same search name it alike. `own` are the policies written in Python that the words name.
+    """

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from os import PathLike
-from typing import Literal, TypedDict, Union
+from typing import TYPE_CHECKING, Literal, TypedDict, Union
+
+if TYPE_CHECKING:
+    from .policies import PolicyLike
 
 Text = Union[str, int, float, "PathLike[str]", timedelta]
 """A value as text, or what has one text."""
 Texts = Union[Text, Sequence[Union[Text, Mapping[str, Text]]], Mapping[str, Text]]
 """One value or several. A dict is NAME=VALUE for each of its items."""
+Swaps = Union[Texts, Mapping[str, "PolicyLike"]]
+"""Times, each with the policies that take over."""
 
 
 class SimulateOptions(TypedDict, total=False):
@@ -66,7 +71,7 @@ class SimulateOptions(TypedDict, total=False):
     """Weights of the first clients, in order of appearance; the others have 1."""
     unit: Literal["ns", "bytes", "packets"]
     """The unit of work that is shared."""
-    swap: Texts
+    swap: Swaps
     """Other policies of the same families take over at this time of the run; may be given several times."""
     ties: Literal["lowest", "highest"]
     """Which of two equals goes first."""
@@ -190,7 +195,7 @@ class RunOptions(TypedDict, total=False):
     """Weights of the first clients, in order of appearance; the others have 1."""
     unit: Literal["ns", "bytes", "packets"]
     """The unit of work that is shared."""
-    swap: Texts
+    swap: Swaps
     """Other policies of the same families take over at this time of the run; may be given several times."""
     ties: Literal["lowest", "highest"]
     """Which of two equals goes first."""
@@ -323,7 +328,7 @@ class CompareOptions(TypedDict, total=False):
     """Weights of the first clients, in order of appearance; the others have 1."""
     unit: Literal["ns", "bytes", "packets"]
     """The unit of work that is shared."""
-    swap: Texts
+    swap: Swaps
     """Other policies of the same families take over at this time of the run; may be given several times."""
     ties: Literal["lowest", "highest"]
     """Which of two equals goes first."""

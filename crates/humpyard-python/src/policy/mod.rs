@@ -62,6 +62,20 @@ pub(crate) fn policy_spec(given: &Bound<'_, PyAny>) -> PyResult<PolicySpec> {
     own_policy(given).map(PolicySpec::from)
 }
 
+/// Reads the policies written in Python that options name.
+///
+/// # Errors
+/// As [`policy_spec`].
+pub(crate) fn own_policies(given: &[Bound<'_, PyAny>]) -> PyResult<Vec<PolicySpec>> {
+    given.iter().map(policy_spec).collect()
+}
+
+/// The text by which options name policies.
+#[pyfunction]
+fn policy_text(policy: &Bound<'_, PyAny>) -> PyResult<String> {
+    policy_spec(policy).map(|spec| spec.to_string())
+}
+
 /// Calls `run` with the interpreter detached. The handlers of policies attach to it.
 ///
 /// # Errors
@@ -160,5 +174,6 @@ fn made<P>(
 /// Declares the values that handlers get, and the checks.
 pub(crate) fn declare(module: &Bound<'_, PyModule>) -> PyResult<()> {
     values::declare(module)?;
+    module.add_function(wrap_pyfunction!(policy_text, module)?)?;
     module.add_function(wrap_pyfunction!(check::check_policy, module)?)
 }
