@@ -240,7 +240,7 @@ CAP_BPF, and an interface without another XDP program. Then the simulator replay
 processors of this machine. Within a sample (--every) arrivals are spread at random, for nobody has seen them.
 
 With --apply cpumap:eth0 the program also hands each packet to the processor of its bucket (CPUMAP), and the table of
-buckets follows the policy. The end of the command, whatever ends it, takes the program away: the interface is as before.
+buckets follows the policy. The end of the command, whatever ends it, takes the program away.
 With rss:eth0 the card does, by its own hash: each entry of its indirection table has a receive queue. With rps:eth0 the
 kernel divides the packets of each receive queue among the processors that the policy has for them. A command that is
 killed leaves both so: --undo restores what was.";

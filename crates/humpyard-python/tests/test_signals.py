@@ -19,7 +19,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def answered(call, after):
-    """Return the seconds from a signal, so many seconds after the beginning of a call, to KeyboardInterrupt."""
+    """Return the seconds from a signal, some seconds after the beginning of a call, to KeyboardInterrupt."""
     sent = []
 
     def send():

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf, absolute};
 
+use humpyard::lab::steer::SteerTarget;
 use humpyard::lab::{AUTO, CoreTree, Costs, ServiceChoice, calibrated_path, topology_names};
 use humpyard::name::Named;
 use humpyard::traffic::capture::{CaptureReader, destination};
@@ -53,6 +54,8 @@ enum Contents {
     Plot,
     Journal,
     Timeline,
+    /// A program for other programs (ELF).
+    Object,
     /// What this program keeps in a place of its own.
     Own,
 }
@@ -70,6 +73,7 @@ impl Contents {
             Self::Plot => "a plot (SVG)",
             Self::Journal => "a journal",
             Self::Timeline => "a timeline",
+            Self::Object => "an object file",
             Self::Own => "a file of this program",
         }
     }
@@ -95,6 +99,7 @@ impl Contents {
                     .any(|known| start.starts_with(known))
             }
             Self::Timeline => is_timeline(&start(place)),
+            Self::Object => start(place).starts_with(b"\x7fELF"),
             Self::Own => true,
         }
     }
@@ -163,6 +168,13 @@ impl Files {
                 files.writes("--output", Contents::Topology, topology.output.as_ref());
                 files.writes("--plot", Contents::Plot, topology.plot.as_ref());
             }
+            Command::Steer(steer) => {
+                files.read.extend(steer.from.clone().map(|file| ("--from", file)));
+                files.writes("--report", Contents::Page, steer.report.as_ref());
+                if let Some(SteerTarget::Fanout(object)) = &steer.apply {
+                    files.writes("--apply fanout:", Contents::Object, Some(&object.display().to_string()));
+                }
+            }
             Command::Schedule(schedule) => files.writes("--plot", Contents::Plot, schedule.plot.as_ref()),
             Command::Trace(trace) => files.trace(&trace.command),
             // These write no file, or nothing but what has its own directory.
@@ -170,7 +182,6 @@ impl Files {
             | Command::Admit(_)
             | Command::Reproduce(_)
             | Command::Check(_)
-            | Command::Steer(_)
             | Command::Replay(_)
             | Command::List(_)
             | Command::Completions(_)

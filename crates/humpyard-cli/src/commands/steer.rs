@@ -49,8 +49,8 @@ pub(crate) struct SteerArguments {
     /// Watch what arrives at this interface, and change nothing
     #[arg(long, value_name = "IFACE", conflicts_with = "from")]
     pub(crate) observe: Option<String>,
-    /// Steer what arrives at cpumap:IFACE, rss:IFACE or rps:IFACE by the policy, after watching it for --for, until Ctrl-C; or the
-    /// sockets of another program, by the object fanout:FILE
+    /// Steer what arrives at cpumap:IFACE, rss:IFACE or rps:IFACE by the policy, after watching it for --for, until
+    /// Ctrl-C; or the sockets of another program, by the object fanout:FILE
     #[arg(long, value_name = "TARGET", conflicts_with_all = ["observe", "from"])]
     pub(crate) apply: Option<SteerTarget>,
     /// End the command that steers this interface, and restore what one that ended without a chance to has left

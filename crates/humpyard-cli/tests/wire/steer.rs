@@ -23,8 +23,7 @@ fn while_sending(here: &Namespace, there: &Namespace, words: &str) -> (Output, u
     sending(here, there, || here.command(HUMPYARD).args(words.split_whitespace()).output().expect("`ip` runs it"))
 }
 
-/// Works while `there` sends to `here`, and returns what comes of it, with how many packets were sent and received in
-/// all. Each packet is sent when the one before has arrived.
+/// Works while `there` sends to `here`, and returns the result, with how many packets were sent and received in all. Each packet is sent when the one before has arrived.
 fn sending<T>(here: &Namespace, there: &Namespace, work: impl FnOnce() -> T) -> (T, u64, u64) {
     let (over, sent, received) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     let receiver = here.within(|| UdpSocket::bind((Ipv4Addr::new(10, 9, 0, 1), 9000)).unwrap());
@@ -228,6 +227,10 @@ fn a_table_for_a_fan_out_group_is_written_and_stays() {
     assert!(said.contains("no BPF file system is mounted") && !object.exists(), "{said}");
     let said = refusal(&here, HUMPYARD, &words.replace("--sockets 3", ""));
     assert!(said.contains("--sockets 4"), "{said}");
+    std::fs::write(&object, "notes").unwrap();
+    let said = refusal(&here, HUMPYARD, &words);
+    assert!(said.contains("which is not an object file"), "{said}");
+    std::fs::remove_file(&object).unwrap();
     let mount = |words: &str| {
         std::process::Command::new("sh").args(["-c", words]).arg("sh").arg(&maps).status().unwrap().success()
     };
@@ -272,6 +275,7 @@ fn what_cannot_be_steered_is_refused_in_one_line() {
         ("--apply cpumap:here --policy hrw --guard 3s", "--guard: give at most 2s"),
         ("--from /etc/hostname", "line 1: this is no record"),
         ("--from /nowhere", "cannot be read"),
+        ("--from /etc/hostname --report /etc/hostname", "would replace an input"),
     ] {
         let said = refusal(&here, HUMPYARD, &format!("steer {words}"));
         assert!(said.contains(expected), "{words}: {said}");

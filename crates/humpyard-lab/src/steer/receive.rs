@@ -151,8 +151,8 @@ mod tests {
 
     use super::*;
 
-    /// Two queues on two processors: the buckets of the first go to three cores, one of which has next to nothing; those
-    /// of the second to one.
+    /// Two queues on two processors: the buckets of the first go to three cores, one of which has next to nothing, and
+    /// those of the second to one.
     #[test]
     fn a_queue_has_the_cores_of_its_buckets() {
         let bucket = |bucket, processor, packets| BucketSample { bucket, processor, packets, bytes: 0 };

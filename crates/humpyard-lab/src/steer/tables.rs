@@ -1,4 +1,4 @@
-//! The kernel's program in the simulator, with the tables that a policy makes of what came: what `--apply cpumap:` does.
+//! The kernel's program in the simulator, with the tables that a policy makes of what came: as `--apply cpumap:`.
 
 use core::fmt::{self, Debug};
 use std::collections::HashMap;

@@ -31,7 +31,7 @@ pub enum SteerTarget {
 }
 
 impl SteerTarget {
-    /// The interface; none where sockets are chosen.
+    /// The interface; a fan-out group has none.
     pub fn interface(&self) -> Option<&str> {
         match self {
             Self::CpuMap(interface) | Self::Rss(interface) | Self::Rps(interface) => Some(interface),

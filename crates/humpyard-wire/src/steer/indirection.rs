@@ -61,9 +61,7 @@ impl IndirectionTable {
         if !entries.is_power_of_two() || entries > ENTRIES_MAX {
             return Err(TrafficError::unusable(
                 &port,
-                format!(
-                    "its indirection table has {entries} entries: only a power of two up to {ENTRIES_MAX} can be steered"
-                ),
+                format!("its table has {entries} entries: only a power of two up to {ENTRIES_MAX} can be steered"),
             ));
         }
         Ok(Self { port, interface: interface.to_owned(), asking, entries })

@@ -326,8 +326,8 @@ impl Steering {
 
 fn occupied(port: &str, interface: &str) -> TrafficError {
     let what = format!(
-        "another XDP program has `{interface}`: `ip link show {interface}` says which, `ip link set {interface} xdp off` \
-         ends it"
+        "another XDP program has `{interface}`: `ip link show {interface}` says which, and `ip link set {interface} \
+         xdp off` ends it"
     );
     TrafficError::unusable(port, what)
 }

@@ -81,7 +81,7 @@ impl Order {
         bpf::load(ProgramKind { attach: AT_PROCESSOR, ..kind }, &program(self.entries.descriptor()))
     }
 
-    /// Returns what came so far, where so many frames of each bucket were numbered.
+    /// Returns what came so far; `numbered` gives the frames of each bucket that were numbered.
     pub(super) fn count(&self, numbered: impl FnOnce() -> io::Result<Vec<u32>>) -> io::Result<HandOver> {
         let values = self.entries.read_array(self.buckets, ENTRY_BYTES)?;
         let entries = || values.chunks_exact(ENTRY_BYTES);
