@@ -1,8 +1,10 @@
 //! Files that outlive a power cut, at a cost that does not grow with how often they are written.
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::fs::File;
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle, park_timeout};
 
@@ -14,6 +16,8 @@ const EVERY: Duration = Duration::from_secs(1);
 pub(super) struct Lasting {
     /// Asks the thread for a call. `None`: it has ended.
     ask: Option<SyncSender<()>>,
+    /// Whether the thread is to end, and so waits no longer between calls.
+    ends: Arc<AtomicBool>,
     /// Returns how often it called.
     thread: Option<JoinHandle<io::Result<u32>>>,
 }
@@ -26,16 +30,20 @@ impl Lasting {
     pub(super) fn of(file: &File) -> io::Result<Self> {
         let file = file.try_clone()?;
         let (ask, asked) = sync_channel(1);
+        let ends = Arc::new(AtomicBool::new(false));
+        let is_over = Arc::clone(&ends);
         let thread = thread::Builder::new().name("fsync".to_owned()).spawn(move || {
             let mut calls = 0;
             while asked.recv().is_ok() {
                 file.sync_data()?;
                 calls += 1;
-                park_timeout(EVERY);
+                if !is_over.load(Ordering::Acquire) {
+                    park_timeout(EVERY);
+                }
             }
             Ok(calls)
         })?;
-        Ok(Self { ask: Some(ask), thread: Some(thread) })
+        Ok(Self { ask: Some(ask), ends, thread: Some(thread) })
     }
 
     /// Asks for what has been written to be brought to the disk soon, and does not wait for that.
@@ -55,6 +63,7 @@ impl Lasting {
     /// What keeps it from the disk.
     pub(super) fn end(&mut self) -> io::Result<u32> {
         self.ask = None;
+        self.ends.store(true, Ordering::Release);
         let Some(thread) = self.thread.take() else { return Ok(0) };
         thread.thread().unpark();
         thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that calls fsync has panicked")))
@@ -87,6 +96,18 @@ mod tests {
         let calls = lasting.end().unwrap();
         assert!(f64::from(calls) <= 2.0 + begin.elapsed().as_secs_f64(), "{calls} in {:?}", begin.elapsed());
         assert_eq!(lasting.end().unwrap(), 0, "it has ended");
+    }
+
+    #[test]
+    fn the_end_does_not_wait_for_the_next_call() {
+        let mut lasting = Lasting::of(&tempfile::tempfile().unwrap()).unwrap();
+        lasting.written().unwrap();
+        thread::sleep(EVERY / 10);
+        // The thread waits, and is asked again.
+        lasting.written().unwrap();
+        let begin = Instant::now();
+        assert_eq!(lasting.end().unwrap(), 2);
+        assert!(begin.elapsed() < EVERY / 2, "{:?}", begin.elapsed());
     }
 
     #[cfg(target_os = "linux")]
