@@ -17,6 +17,8 @@ use crate::table::{self, TableFlows};
 
 /// The version of records that is written and read.
 const VERSION: u32 = 1;
+/// Packets of a sample: no interface has more in a second.
+const PACKETS_MAX: u64 = 1_000_000_000;
 /// What the name of a record ends with.
 const ENDING: &str = ".jsonl";
 
@@ -312,6 +314,10 @@ fn check(sample: &SteerSample, head: &RecordHead, before: Option<u64>) -> Option
     if sample.processors.is_empty() {
         return Some("no processor is named".to_owned());
     }
+    let packets = sample.buckets.iter().fold(0_u64, |sum, found| sum.saturating_add(found.packets));
+    if packets > PACKETS_MAX {
+        return Some(format!("{packets} packets: a sample has {PACKETS_MAX} at most"));
+    }
     let is_strange =
         |found: &&BucketSample| found.bucket as usize >= head.buckets || found.processor as usize >= head.processors;
     sample.buckets.iter().find(is_strange).map(|found| {
@@ -466,6 +472,7 @@ mod tests {
         let strange = good.replacen("\"bucket\":1,", "\"bucket\":1024,", 1);
         let broken = good.replacen("{\"time_ns\":200000000", "{\"time\":2", 1);
         let backwards = good.replacen("\"time_ns\":200000000", "\"time_ns\":5", 1);
+        let absurd = good.replacen("\"packets\":5,", "\"packets\":18446744073709551615,", 1);
         let later = good.replacen("\"humpyard_steer\":1", "\"humpyard_steer\":9", 1);
         let only_head = good.lines().next().unwrap();
         for (text, expected) in [
@@ -476,6 +483,7 @@ mod tests {
             (&broken, "line 3: this is no sample"),
             (&backwards, "line 3: time_ns is 5"),
             (&later, "a record of version 9"),
+            (&absurd, "line 2: 18446744073709551615 packets: a sample has 1000000000 at most"),
         ] {
             let said = read(text).unwrap_err();
             assert!(said.starts_with("/eth0.jsonl: ") && said.contains(expected) && !said.contains('\n'), "{said}");

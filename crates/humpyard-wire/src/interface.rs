@@ -159,8 +159,10 @@ pub(crate) fn has_carrier(asking: &OwnedFd, name: &str) -> bool {
 
 /// What a system call that needs a privilege failed with, and the way out.
 pub(crate) fn refused(port: &str, doing: &str, error: &io::Error) -> TrafficError {
+    // An error with the verifier's words has no number.
+    let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
     let reason = match error.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => {
+        _ if is_denied => {
             let (names, set) = needed(port);
             format!(
                 "{doing} needs a privilege that this program has not: run it as root, or give it {names} (setcap {set}+ep)"
@@ -176,7 +178,9 @@ fn needed(port: &str) -> (&'static str, &'static str) {
     match port.split(':').next() {
         Some("iface") => ("CAP_NET_RAW", "cap_net_raw"),
         Some("tun" | "nfqueue") => ("CAP_NET_ADMIN", "cap_net_admin"),
-        _ => ("CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF", "cap_net_raw,cap_net_admin,cap_bpf"),
+        Some("xdp") => ("CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF", "cap_net_raw,cap_net_admin,cap_bpf"),
+        // Those that steer: the verifier trusts their pointers by CAP_PERFMON alone.
+        _ => ("CAP_NET_ADMIN, CAP_BPF and CAP_PERFMON", "cap_net_admin,cap_bpf,cap_perfmon"),
     }
 }
 

@@ -13,7 +13,8 @@ use humpyard::lab::metrics::Endpoint;
 use humpyard::lab::parse_duration;
 use humpyard::lab::steer::{
     Applied, ApplyOptions, DiagnoseOptions, Diagnosis, LiveFigures, ObserveOptions, RPS, RecordHead, STEER_POLICIES,
-    SteerRecord, SteerSample, SteerTarget, Steering, Strain, Undone, diagnose, observe, report, undo,
+    SteerRecord, SteerSample, SteerTarget, Steering, Strain, Undone, caution, check_free, check_policies, diagnose,
+    observe, report, undo,
 };
 use humpyard::policies::spec::PolicySpec;
 use humpyard::random::Seed;
@@ -119,6 +120,7 @@ pub(crate) fn steer(arguments: &SteerArguments) -> Result<ExitCode, Failure> {
     match (&arguments.apply, &arguments.observe, &arguments.from) {
         (Some(target), _, _) => applied(arguments, target, &stop),
         (None, Some(interface), _) => {
+            check_policies(&policies(&arguments.policy)?)?;
             let (policies, page) = (policies(&arguments.policy)?, Page::create(arguments.report.as_deref())?);
             let endpoint = arguments.metrics.map(endpoint).transpose()?;
             let record = observed(arguments, interface, endpoint, &stop)?;
@@ -169,6 +171,11 @@ fn applied(arguments: &SteerArguments, target: &SteerTarget, stop: &AtomicBool) 
     let time = |option: &str, text: &Option<String>| text.as_deref().map(|text| duration(option, text)).transpose();
     let (rollback, until) = (time("rollback", &arguments.rollback)?, time("until", &arguments.until)?);
     let guard = guard(arguments)?;
+    target.check()?;
+    if let Some(interface) = target.interface() {
+        check_policies(core::slice::from_ref(policy))?;
+        check_free(interface)?;
+    }
     let endpoint = arguments.metrics.map(endpoint).transpose()?;
     let (before, cost_ns) = match target.interface() {
         Some(interface) => watched(arguments, interface, (target, policy), stop)?,
@@ -192,6 +199,10 @@ fn applied(arguments: &SteerArguments, target: &SteerTarget, stop: &AtomicBool) 
         target.interface().map_or(String::new(), |interface| format!(", and {interface} is as before"))
     ));
     steering.changed().iter().for_each(|line| output::say(&format!("humpyard: {line}")));
+    if let SteerTarget::CpuMap(interface) = target {
+        let caution = caution(interface);
+        caution.iter().for_each(|caution| output::say(&format!("humpyard: {caution}")));
+    }
     let progress = Progress::new(&policy.to_string(), arguments.common.quiet);
     let figures = LiveFigures::new(&target.to_string(), &policy.to_string());
     let _serving = endpoint.map(|endpoint| figures.serve(endpoint)).transpose()?;

@@ -149,7 +149,7 @@ fn receive_packet_steering_has_sets_of_processors_and_is_then_as_before() {
     assert_eq!(sent, received, "packets are lost");
     assert_eq!((&found["target"], &found["rolled_back"]), (&"rps:here".into(), &Value::Null));
     let changed = found["changed"][0].as_str().unwrap();
-    assert!(changed.ends_with(&format!("receive queue 0 (rps_cpus), before: {before}")), "{changed}");
+    assert!(changed.contains(&format!("rps_cpus of receive queue 0: {before} -> ")), "{changed}");
     assert_eq!(mask(&here), before);
 }
 
@@ -196,13 +196,25 @@ fn what_a_killed_command_has_changed_is_undone_by_another() {
 }
 
 #[test]
+fn an_interface_that_goes_away_is_noticed() {
+    let Some(_turn) = turn() else { return };
+    let (here, there) = pair_with_checksums();
+    let (child, ..) = sending(&here, &there, || steering(&here, "rps:here"));
+    here.ip("link del dev here");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let said = refusal(&here, HUMPYARD, "steer --undo here");
+    assert!(said.contains("there is nothing to undo"), "{said}");
+}
+
+#[test]
 fn a_command_that_steers_is_ended_by_another() {
     let Some(_turn) = turn() else { return };
     let (here, there) = pair_with_checksums();
     let (mut child, ..) = sending(&here, &there, || {
         let child = steering(&here, "cpumap:here");
         let said = refusal(&here, HUMPYARD, "steer --apply rps:here --policy hrw --for 100ms");
-        assert!(said.contains("another XDP program has `here`") || said.contains("is steered by another"), "{said}");
+        assert!(said.contains("`here` is steered by another command already"), "{said}");
         child
     });
     let undone = document(&here.command(HUMPYARD).args(["steer", "--undo", "here", "--json"]).output().unwrap());
@@ -267,7 +279,9 @@ fn what_cannot_be_steered_is_refused_in_one_line() {
         ("--observe here --buckets 100", "give a power of two, such as 128"),
         ("--observe here --policy hwr", "did you mean `hrw`"),
         ("--apply here --policy hrw", "unknown target `here`"),
-        ("--apply rss:here --policy hrw --for 100ms", "nothing arrived at `here`"),
+        ("--apply rss:here --policy hrw", "the driver of `here` has no indirection table"),
+        ("--apply cpumap:here --policy drr", "`drr` does not steer packets to cores"),
+        ("--observe here --policy drr", "`drr` does not steer packets to cores"),
         ("--apply rps:nowhere --policy hrw", "no interface `nowhere`"),
         ("--undo here", "there is nothing to undo"),
         ("--undo ../x", "no interface has the name"),

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::change::{Change, ChangeFile};
 use super::check_steers;
-use super::observe::{FLOWS_EVERY, HEAVY_FLOWS, ObserveOptions, heavy, queues, wait};
+use super::observe::{FLOWS_EVERY, HEAVY_FLOWS, ObserveOptions, check_there, heavy, index_of, queues, wait};
 use super::target::{SteerTarget, SteeringTable};
 use super::twin::Twin;
 use crate::LabError;
@@ -52,6 +52,8 @@ pub struct Strain {
     pub dropped_fraction: f64,
     /// Time of the busiest processor in interrupts and the kernel, as a part of its time.
     pub busiest_fraction: f64,
+    /// Packets that the kernel took, a second.
+    pub packets_per_second: f64,
 }
 
 /// What became of an interface that was steered.
@@ -136,6 +138,8 @@ impl Strain {
         Self {
             dropped_fraction: dropped as f64 / (packets + dropped).max(1) as f64,
             busiest_fraction: parts.fold(0.0, f64::max),
+            packets_per_second: packets as f64 * 1e9
+                / busy.values().map(|&(_, all)| all).max().unwrap_or(0).max(1) as f64,
         }
     }
 
@@ -147,7 +151,9 @@ impl Strain {
             let [now, then] = [self, before].map(|strain| 100.0 * strain.dropped_fraction);
             return Some(format!("{now:.2} % of the packets were dropped, {then:.2} % before"));
         }
-        let is_busier = self.busiest_fraction > before.busiest_fraction + time;
+        // More packets make a processor busier, however they are steered.
+        let growth = (self.packets_per_second / before.packets_per_second.max(1.0)).max(1.0);
+        let is_busier = self.busiest_fraction > growth * before.busiest_fraction + time;
         let [now, then] = [self, before].map(|strain| 100.0 * strain.busiest_fraction);
         is_busier.then(|| format!("the busiest processor had {now:.0} % of its time to do, {then:.0} % before"))
     }
@@ -202,7 +208,9 @@ impl Steering {
         let (mut last, mut samples, mut latest) = (first.clone(), 0, VecDeque::new());
         let (mut moves, mut packets, mut worse_since, mut rolled_back) = (0, 0, None, None);
         let mut flows_due = FLOWS_EVERY;
+        let interface = self.options.target.interface().map(|name| (name.to_owned(), index_of(name)));
         while rolled_back.is_none() && wait(begin, &self.options.observe, samples, stop) {
+            interface.iter().try_for_each(|(name, index)| check_there(name, *index))?;
             let look = self.table.look()?;
             let elapsed = begin.elapsed();
             let flows = if elapsed >= flows_due { self.table.heavy_flows(HEAVY_FLOWS)? } else { Vec::new() };
@@ -255,6 +263,7 @@ fn noted(interface: &str, options: &ApplyOptions) -> Result<ChangeFile, LabError
     change.note(&Change {
         target: options.target.to_string(),
         policy: options.policy.to_string(),
+        index: index_of(interface),
         process: std::process::id() as i32,
         before: options.target.before()?,
     })?;
@@ -264,6 +273,15 @@ fn noted(interface: &str, options: &ApplyOptions) -> Result<ChangeFile, LabError
 /// Returns the processor that each bucket is to go to.
 fn wanted(twin: &Twin, numbers: &[u32]) -> Vec<u32> {
     twin.table().iter().map(|&core| numbers[core as usize]).collect()
+}
+
+/// Rejects policies that cannot steer this machine.
+///
+/// # Errors
+/// The first that cannot.
+pub fn check_policies(policies: &[PolicySpec]) -> Result<(), LabError> {
+    let cores = online()?.len();
+    policies.iter().try_for_each(|policy| check_steers(policy, cores))
 }
 
 /// Returns the numbers of what the policy has as cores: processors, receive queues or sockets.

@@ -12,6 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
+use super::observe::interface_of;
 use super::target::SteerTarget;
 use crate::LabError;
 
@@ -27,6 +28,8 @@ pub(super) struct Change {
     pub(super) target: String,
     /// The policy.
     pub(super) policy: String,
+    /// The number of the interface, which it has under every name.
+    pub(super) index: Option<u32>,
     /// The process that steers.
     pub(super) process: i32,
     /// What was there before.
@@ -113,6 +116,19 @@ impl Drop for ChangeFile {
     }
 }
 
+/// Rejects an interface that a command steers, or that one has left changed.
+///
+/// # Errors
+/// If it is so, with what to do.
+pub fn check_free(interface: &str) -> Result<(), LabError> {
+    let path = path(interface)?;
+    match path.exists() {
+        // It is removed again, if it is free.
+        true => ChangeFile::take(interface).map(drop),
+        false => Ok(()),
+    }
+}
+
 fn taken(interface: &str, error: TryLockError) -> LabError {
     LabError::option(match error {
         TryLockError::WouldBlock => {
@@ -170,7 +186,11 @@ fn read(file: &mut File, path: &Path) -> Result<Change, LabError> {
     let read = file.rewind().and_then(|()| file.read_to_string(&mut text));
     let refuse = |what: String| LabError::option(format!("{}: {what}", path.display()));
     read.map_err(|error| refuse(format!("cannot be read: {error}")))?;
-    serde_json::from_str(&text).map_err(|error| refuse(format!("this says not what was changed: {error}")))
+    serde_json::from_str(&text).map_err(|error| {
+        refuse(format!(
+            "what was changed cannot be read ({error}): see to the interface yourself, and remove this file"
+        ))
+    })
 }
 
 /// Asks a process to end, and waits until it has undone all.
@@ -187,17 +207,20 @@ fn end(process: i32, path: &Path) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Restores what ends not by itself with its process.
+/// Restores what ends not by itself with its process, at the interface that was steered, under whatever name.
 fn restore(change: &Change) -> Result<Vec<String>, LabError> {
     let target: SteerTarget = change.target.parse()?;
+    let Some(interface) = &interface_of(change.index) else {
+        return Ok(vec!["the interface is gone: there is nothing to restore".to_owned()]);
+    };
     match &target {
         SteerTarget::CpuMap(_) | SteerTarget::Fanout(_) => Ok(Vec::new()),
-        SteerTarget::Rss(interface) => {
+        SteerTarget::Rss(_) => {
             let (table, queues) = (IndirectionTable::open(interface)?, &change.before.queues);
             table.write(queues)?;
             Ok(vec![format!("{interface}: the indirection table of {} entries", queues.len())])
         }
-        SteerTarget::Rps(interface) => {
+        SteerTarget::Rps(_) => {
             let steering = ReceiveSteering::open(interface)?;
             let before = steering.masks()?;
             let masks = &change.before.masks;

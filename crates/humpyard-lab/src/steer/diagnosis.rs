@@ -349,6 +349,9 @@ fn advice(diagnosis: &Diagnosis) -> String {
     let is_better = best.margin >= MARGIN && best.dropped_fraction <= now.dropped_fraction
         || best.dropped_fraction + 0.001 < now.dropped_fraction;
     if !is_better {
+        if best.margin < 0.005 {
+            return "Leave it: no policy makes 99 of 100 packets faster.".to_owned();
+        }
         return format!(
             "Leave it: the best policy, {}, would change the time of 99 of 100 packets by {:+.0} % only.",
             best.policy,

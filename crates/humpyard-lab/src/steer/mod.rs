@@ -20,8 +20,8 @@ mod tables;
 mod target;
 mod twin;
 
-pub use self::apply::{Applied, ApplyOptions, HandedOver, Steered, Steering, Strain};
-pub use self::change::{Undone, undo};
+pub use self::apply::{Applied, ApplyOptions, HandedOver, Steered, Steering, Strain, check_policies};
+pub use self::change::{Undone, check_free, undo};
 pub use self::diagnosis::{DiagnoseOptions, Diagnosis, Foreseen, ProcessorLoad, QueueLoad, RPS, diagnose};
 pub use self::figures::LiveFigures;
 pub use self::observe::{ObserveOptions, observe};
@@ -35,6 +35,11 @@ use humpyard_core::config::SchedulerConfig;
 use humpyard_policies::spec::PolicySpec;
 
 use crate::LabError;
+
+/// Says what an operator has to know of an interface before its packets go to other processors; mostly nothing.
+pub fn caution(interface: &str) -> Option<String> {
+    humpyard_wire::BucketCounters::caution(interface)
+}
 
 /// Checks that a policy does nothing but steer, on this many cores.
 fn check_steers(policy: &PolicySpec, cores: usize) -> Result<(), LabError> {

@@ -1,6 +1,7 @@
 //! Looks at an interface, sample by sample.
 
 use core::sync::atomic::{AtomicBool, Ordering};
+use std::fs;
 use std::io::Write;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -64,7 +65,9 @@ pub fn observe(
     let begin = Instant::now();
     let mut last = Look::at(&counters)?;
     let (mut samples, mut flows_due) = (Vec::new(), FLOWS_EVERY);
+    let index = index_of(&options.interface);
     while wait(begin, options, samples.len(), stop) {
+        check_there(&options.interface, index)?;
         let look = Look::at(&counters)?;
         let elapsed = begin.elapsed();
         let is_last = options.longest.is_some_and(|longest| elapsed >= longest);
@@ -197,6 +200,25 @@ pub(super) fn heavy(found: &FlowCount) -> HeavyFlow {
         port: destination,
         packets: found.count.packets * FLOW_SAMPLE,
         bytes: found.count.bytes * FLOW_SAMPLE,
+    }
+}
+
+/// Returns the number by which the kernel knows an interface under every name.
+pub(super) fn index_of(interface: &str) -> Option<u32> {
+    fs::read_to_string(format!("/sys/class/net/{interface}/ifindex")).ok()?.trim().parse().ok()
+}
+
+/// Returns the name of the interface with this number.
+pub(super) fn interface_of(index: Option<u32>) -> Option<String> {
+    let names = fs::read_dir("/sys/class/net").ok()?.flatten().map(|entry| entry.file_name().into_string());
+    names.flatten().find(|name| index.is_some() && index_of(name) == index)
+}
+
+/// Rejects an interface that is not the one with this number any more.
+pub(super) fn check_there(interface: &str, index: Option<u32>) -> Result<(), LabError> {
+    match index_of(interface) == index {
+        true => Ok(()),
+        false => Err(LabError::option(format!("{interface} is gone, or has another name: it is not watched any more"))),
     }
 }
 

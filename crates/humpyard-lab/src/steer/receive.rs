@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use humpyard_traffic::TrafficError;
 use humpyard_traffic::steer_record::SteerSample;
-use humpyard_wire::{BucketCounters, FlowCount, HandOver, Hashing, ReceiveSteering};
+use humpyard_wire::{BucketCounters, FlowCount, HandOver, Hashing, ReceiveSteering, receive_masks};
 
-use super::observe::Look;
+use super::observe::{Look, index_of, interface_of};
 use super::target::SteeringTable;
 use crate::LabError;
 
@@ -24,6 +24,8 @@ const PART: f64 = 0.25;
 /// The sets of an interface.
 pub(super) struct ReceiveTable {
     interface: String,
+    /// By which the kernel knows it under every name.
+    index: Option<u32>,
     counters: BucketCounters,
     steering: ReceiveSteering,
     /// As they were before.
@@ -45,8 +47,16 @@ impl ReceiveTable {
         all.sort_unstable();
         all.dedup();
         let (sets, loads) = (vec![all; masks.len()], vec![BTreeMap::new(); masks.len()]);
-        let table =
-            Self { interface: interface.to_owned(), counters, steering, masks, sets, loads, since: Instant::now() };
+        let table = Self {
+            interface: interface.to_owned(),
+            index: index_of(interface),
+            counters,
+            steering,
+            masks,
+            sets,
+            loads,
+            since: Instant::now(),
+        };
         table.write()?;
         Ok(table)
     }
@@ -58,8 +68,9 @@ impl ReceiveTable {
 
 impl Drop for ReceiveTable {
     fn drop(&mut self) {
-        // An interface that has gone has no masks to restore.
-        let _ = self.steering.restore(&self.masks);
+        // An interface that has gone has no masks to restore; one that was renamed has them under its new name.
+        let name = interface_of(self.index);
+        let _ = name.and_then(|name| ReceiveSteering::open(&name).ok()?.restore(&self.masks).ok());
     }
 }
 
@@ -101,10 +112,11 @@ impl SteeringTable for ReceiveTable {
     }
 
     fn changed(&self) -> Vec<String> {
-        let line = |(queue, mask): (usize, &String)| {
-            format!("{}: the processors of receive queue {queue} (rps_cpus), before: {mask}", self.interface)
+        let line = |(queue, (before, now)): (usize, (&String, String))| {
+            format!("{}: rps_cpus of receive queue {queue}: {before} -> {now}", self.interface)
         };
-        self.masks.iter().enumerate().map(line).collect()
+        let now = receive_masks(&self.interface);
+        self.masks.iter().zip(now).enumerate().map(line).collect()
     }
 
     fn processors(&self) -> usize {

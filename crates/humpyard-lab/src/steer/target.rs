@@ -56,6 +56,14 @@ impl SteerTarget {
         })
     }
 
+    /// Rejects a target that is not there.
+    ///
+    /// # Errors
+    /// An interface without receive queues for `rps:`, and one without an indirection table for `rss:`.
+    pub fn check(&self) -> Result<(), LabError> {
+        self.before().map(drop)
+    }
+
     /// Returns how many buckets there are, as a power of two, where the target says so.
     pub(super) fn bucket_bits(&self) -> Result<Option<u32>, LabError> {
         Ok(match self {

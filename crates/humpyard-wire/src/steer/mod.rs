@@ -45,7 +45,7 @@ use crate::assembler::longest_path;
 use crate::bpf::{self, Map, ProgramKind};
 use crate::btf;
 use crate::interface::{Interface, refused};
-use crate::xdp::{Attachment, BOUND_TO_DRIVER, HAS_FRAGMENTS, Link, XDP};
+use crate::xdp::{Attachment, BOUND_TO_DRIVER, HAS_FRAGMENTS, Link, XDP, is_virtual_cable};
 
 /// The type of maps that hand frames to processors.
 const PROCESSORS: u32 = 16;
@@ -205,6 +205,16 @@ impl BucketCounters {
         time.map_err(|error| refused(self.counters.port(), "running the program on a frame", &error))
     }
 
+    /// Says what an operator has to know of an interface before its frames go to other processors; mostly nothing.
+    pub fn caution(interface: &str) -> Option<String> {
+        is_virtual_cable(interface).then(|| {
+            format!(
+                "{interface} is a virtual cable: packets are dropped for wrong checksums unless its other end computes \
+                 them (there: ethtool -K NAME tx off)"
+            )
+        })
+    }
+
     /// How connections are divided.
     pub const fn hashing(&self) -> Hashing {
         self.counters.hashing()
@@ -269,13 +279,18 @@ impl BucketCounters {
     }
 
     /// Returns what became of the frames that were handed to other processors so far; nothing where the program only
-    /// counts. Those that wait have been handed over, but did not come yet.
+    /// counts, or runs behind the driver. Those that wait have been handed over, but did not come yet.
     ///
     /// # Errors
     /// If the kernel does not tell.
     pub fn handed_over(&self) -> Result<Option<HandOver>, TrafficError> {
-        let counted = self.steering.as_ref().map(Steering::handed_over).transpose();
+        let counted = self.numbering().map(Steering::handed_over).transpose();
         counted.map_err(|error| refused(self.counters.port(), "reading what was handed over", &error))
+    }
+
+    /// What numbers frames: the program in the driver. Behind the driver a frame has no room for its number.
+    fn numbering(&self) -> Option<&Steering> {
+        self.steering.as_ref().filter(|_| self.is_native)
     }
 
     /// Takes the program off the interface, and returns what became of the frames that were handed over once none of
@@ -284,6 +299,9 @@ impl BucketCounters {
     /// # Errors
     /// If the kernel does not tell.
     pub fn end(self) -> Result<Option<HandOver>, TrafficError> {
+        if self.numbering().is_none() {
+            return Ok(None);
+        }
         let Self { counters, steering, link, .. } = self;
         drop(link);
         let Some(steering) = steering else { return Ok(None) };

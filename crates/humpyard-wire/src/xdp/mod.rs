@@ -48,6 +48,7 @@ use humpyard_core::{choice, params};
 pub(crate) use self::link::{Attachment, BOUND_TO_DRIVER, HAS_FRAGMENTS, Link, XDP};
 pub(crate) use self::opening::{XdpPort, open};
 use self::tags::Tags;
+pub(crate) use self::tags::is_virtual_cable;
 use self::umem::Umem;
 
 choice! {

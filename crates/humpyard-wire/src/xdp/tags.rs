@@ -50,7 +50,7 @@ impl Tags {
     /// Has the driver leave the tags in frames.
     pub(super) fn of(interface: &Interface) -> Self {
         let name = &interface.name;
-        if is_virtual_cable(interface) {
+        if is_virtual_cable(&interface.name) {
             return Self::Lost(format!(
                 "VLAN tags are lost that the other end of `{name}` leaves to its driver: \
                  there, say ethtool -K NAME txvlan off"
@@ -66,10 +66,11 @@ impl Tags {
     }
 }
 
-fn is_virtual_cable(interface: &Interface) -> bool {
+/// Whether an interface is an end of a virtual cable (veth).
+pub(crate) fn is_virtual_cable(interface: &str) -> bool {
     let Ok(asking) = socket(libc::AF_INET, libc::SOCK_DGRAM, 0) else { return false };
     let mut driver = Driver { command: GET_DRIVER, name: [0; 32], rest: [0; 160] };
-    ask_driver(&asking, &interface.name, &mut driver).is_ok()
+    ask_driver(&asking, interface, &mut driver).is_ok()
         && driver.name.split(|&byte| byte == 0).next() == Some(VIRTUAL_CABLE)
 }
 
