@@ -61,25 +61,25 @@ pub(crate) struct SteerArguments {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "longest", "every", "buckets"])]
     pub(crate) from: Option<String>,
     /// Steer only if the policy is foreseen to make 99 of 100 packets this much faster
-    #[arg(long, value_name = "PART", requires = "apply", value_parser = part)]
+    #[arg(long, value_name = "PART", conflicts_with_all = ["observe", "from", "undo"], value_parser = part)]
     pub(crate) apply_if: Option<f64>,
     /// End by itself, and with exit code 1, if more packets are dropped than before, or a processor is busier, for this long
-    #[arg(long, value_name = "TIME", requires = "apply", allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["observe", "from", "undo"], allow_hyphen_values = true)]
     pub(crate) rollback: Option<String>,
     /// End after steering for this long
-    #[arg(long, value_name = "TIME", requires = "apply", allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["observe", "from", "undo"], allow_hyphen_values = true)]
     pub(crate) until: Option<String>,
     /// A bucket moves once it has had no packet for this long: longer than any packet waits, so that order holds
     #[arg(long, value_name = "TIME", conflicts_with = "undo", allow_hyphen_values = true, default_value = "1ms")]
     pub(crate) guard: String,
     /// The sockets of the fan-out group (fanout:FILE): the threads of the program that reads
-    #[arg(long, value_name = "N", requires = "apply")]
+    #[arg(long, value_name = "N", conflicts_with_all = ["observe", "from", "undo"])]
     pub(crate) sockets: Option<NonZeroU16>,
     /// The directory of the BPF file system in which the table of the fan-out group is
-    #[arg(long, value_name = "DIR", requires = "apply", default_value = "/sys/fs/bpf")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["observe", "from", "undo"], default_value = "/sys/fs/bpf")]
     pub(crate) maps: PathBuf,
     /// What a packet costs a reader of the fan-out group
-    #[arg(long, value_name = "TIME", requires = "apply", allow_hyphen_values = true, default_value = "1us")]
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["observe", "from", "undo"], allow_hyphen_values = true, default_value = "1us")]
     pub(crate) cost: String,
     /// How long to watch; Ctrl-C ends it earlier
     #[arg(long = "for", value_name = "TIME", allow_hyphen_values = true, default_value = "60s")]
@@ -171,6 +171,7 @@ fn applied(arguments: &SteerArguments, target: &SteerTarget, stop: &AtomicBool) 
     let time = |option: &str, text: &Option<String>| text.as_deref().map(|text| duration(option, text)).transpose();
     let (rollback, until) = (time("rollback", &arguments.rollback)?, time("until", &arguments.until)?);
     let guard = guard(arguments)?;
+    check_options(arguments, target)?;
     target.check()?;
     if let Some(interface) = target.interface() {
         check_policies(core::slice::from_ref(policy))?;
@@ -216,6 +217,20 @@ fn applied(arguments: &SteerArguments, target: &SteerTarget, stop: &AtomicBool) 
     drop(progress);
     Output::of(&arguments.common.output).answer(&applied, || applied_text(&applied))?;
     Ok(ExitCode::from(u8::from(applied.rolled_back.is_some())))
+}
+
+/// Rejects options that do nothing with this target.
+fn check_options(arguments: &SteerArguments, target: &SteerTarget) -> Result<(), Failure> {
+    if arguments.inner && matches!(target, SteerTarget::Rss(_) | SteerTarget::Rps(_)) {
+        return Err(Failure::new(format!("--inner: the hash of {target} is not humpyard's: take cpumap:")));
+    }
+    if arguments.sockets.is_some() && target.interface().is_some() {
+        return Err(Failure::new("--sockets: only fanout:FILE has sockets"));
+    }
+    if arguments.record.is_some() && target.interface().is_none() {
+        return Err(Failure::new("--record: with fanout:FILE no interface is watched"));
+    }
+    Ok(())
 }
 
 /// Watches an interface, and returns how it was and what a packet costs, if the policy is worth it.

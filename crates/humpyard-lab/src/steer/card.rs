@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use humpyard_traffic::TrafficError;
 use humpyard_traffic::steer_record::SteerSample;
-use humpyard_wire::{BucketCounters, FlowCount, HandOver, Hashing, IndirectionTable};
+use humpyard_wire::{BucketCounters, FlowCount, Hashing, IndirectionTable};
 
 use super::observe::Look;
 use super::target::SteeringTable;
@@ -64,10 +64,6 @@ impl SteeringTable for CardTable {
 
     fn heavy_flows(&self, most: usize) -> Result<Vec<FlowCount>, TrafficError> {
         self.counters.heavy_flows(most)
-    }
-
-    fn end(self: Box<Self>) -> Result<Option<HandOver>, TrafficError> {
-        Ok(None)
     }
 
     fn is_native(&self) -> bool {

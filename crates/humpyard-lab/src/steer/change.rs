@@ -84,6 +84,10 @@ impl ChangeFile {
         if let Err(error) = file.try_lock() {
             return Err(taken(interface, error));
         }
+        // A command that ends removes its file: one that was opened just before has no name any more.
+        if file.metadata().map_err(cannot)?.nlink() == 0 {
+            return Self::take(interface);
+        }
         let mut text = String::new();
         file.read_to_string(&mut text).map_err(cannot)?;
         // A process that ended before it changed anything leaves an empty file.
@@ -207,7 +211,7 @@ fn end(process: i32, path: &Path) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Restores what ends not by itself with its process, at the interface that was steered, under whatever name.
+/// Restores what stays when its process ends, at the interface that was steered, under whatever name.
 fn restore(change: &Change) -> Result<Vec<String>, LabError> {
     let target: SteerTarget = change.target.parse()?;
     let Some(interface) = &interface_of(change.index) else {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use humpyard_traffic::TrafficError;
 use humpyard_traffic::steer_record::SteerSample;
-use humpyard_wire::{FlowCount, HandOver, Hashing, PinnedTable};
+use humpyard_wire::{FlowCount, Hashing, PinnedTable};
 
 use super::observe::Look;
 use super::target::SteeringTable;
@@ -57,10 +57,6 @@ impl SteeringTable for FanoutTable {
 
     fn heavy_flows(&self, most: usize) -> Result<Vec<FlowCount>, TrafficError> {
         self.table.heavy_flows(most)
-    }
-
-    fn end(self: Box<Self>) -> Result<Option<HandOver>, TrafficError> {
-        Ok(None)
     }
 
     fn is_native(&self) -> bool {

@@ -16,7 +16,7 @@ const BACKLOG: &str = "backlog";
 pub struct LiveFigures(Arc<Mutex<Snapshot>>);
 
 impl LiveFigures {
-    /// Of an interface of which nothing has been seen yet; `policy` steers it, or `now` does.
+    /// Returns the figures of an interface before its first sample. `policy` is what steers it; `now`: nothing does.
     pub fn new(input: &str, policy: &str) -> Self {
         Self(Arc::new(Mutex::new(Snapshot {
             version: env!("CARGO_PKG_VERSION").to_owned(),

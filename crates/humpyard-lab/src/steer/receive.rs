@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use humpyard_traffic::TrafficError;
 use humpyard_traffic::steer_record::SteerSample;
-use humpyard_wire::{BucketCounters, FlowCount, HandOver, Hashing, ReceiveSteering, receive_masks};
+use humpyard_wire::{BucketCounters, FlowCount, Hashing, ReceiveSteering, receive_masks};
 
 use super::observe::{Look, index_of, interface_of};
 use super::target::SteeringTable;
@@ -97,10 +97,6 @@ impl SteeringTable for ReceiveTable {
 
     fn heavy_flows(&self, most: usize) -> Result<Vec<FlowCount>, TrafficError> {
         self.counters.heavy_flows(most)
-    }
-
-    fn end(self: Box<Self>) -> Result<Option<HandOver>, TrafficError> {
-        Ok(None)
     }
 
     fn is_native(&self) -> bool {

@@ -133,8 +133,10 @@ pub(super) trait SteeringTable {
     fn heavy_flows(&self, most: usize) -> Result<Vec<FlowCount>, TrafficError>;
 
     /// Ends it, and returns what became of all frames that were handed to other processors, none of which waits any
-    /// more. `None`: none were.
-    fn end(self: Box<Self>) -> Result<Option<HandOver>, TrafficError>;
+    /// more. `None`: none were, or they were not counted.
+    fn end(self: Box<Self>) -> Result<Option<HandOver>, TrafficError> {
+        Ok(None)
+    }
 
     /// Whether frames are counted in the driver.
     fn is_native(&self) -> bool;
