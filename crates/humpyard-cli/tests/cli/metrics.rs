@@ -17,6 +17,8 @@ use crate::support::{Said, assert_balanced, directory, document, humpyard, make_
 /// More than enough for any machine.
 const LONGEST: Duration = Duration::from_secs(30);
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0";
+/// What a server says that was asked in the moment between the end of the run and its own.
+const RUN_IS_OVER: &str = "the run is over";
 
 /// A run whose metrics are served.
 struct Served {
@@ -37,13 +39,15 @@ impl Served {
         Self { address: address.unwrap_or_else(|| panic!("no address: {line:?}")).to_owned(), child }
     }
 
-    /// A scrape; none when the run is over.
+    /// A scrape; none when the run is over, whether the server says so or is gone.
     fn scrape(&self) -> Option<Scrape> {
-        get(&self.address, "/metrics", OPEN_METRICS).map(|(head, body)| {
-            assert!(head.starts_with("HTTP/1.1 200 "), "{head}\n{body}");
-            assert!(head.contains("Content-Type: application/openmetrics-text; version=1.0.0"), "{head}");
-            Scrape::parse(&body)
-        })
+        let (head, body) = get(&self.address, "/metrics", OPEN_METRICS)?;
+        if head.starts_with("HTTP/1.1 503 ") && body.trim_end() == RUN_IS_OVER {
+            return None;
+        }
+        assert!(head.starts_with("HTTP/1.1 200 "), "{head}\n{body}");
+        assert!(head.contains("Content-Type: application/openmetrics-text; version=1.0.0"), "{head}");
+        Some(Scrape::parse(&body))
     }
 
     /// The snapshot as a document.
