@@ -43,6 +43,7 @@ mod cores;
 mod driver;
 mod host;
 mod interruptions;
+mod kernel;
 mod schedule;
 mod simulate;
 mod typed;
@@ -53,6 +54,7 @@ pub use cores::{Cores, Doing, TimedCores};
 pub use driver::{Driven, Driver, SimulationError};
 pub use host::{Host, HostCosts, RESTED};
 pub use interruptions::{Disturbance, Interrupted, Interruptions};
+pub use kernel::{Kernel, Received, Receiver};
 pub use schedule::{
     Draws, DrawsRequest, Extreme, Fraction, Heavy, Schedule, ScheduleRequest, SkewedWeights, Spread, WeightLaw, draws,
     schedule,

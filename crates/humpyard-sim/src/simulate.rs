@@ -21,9 +21,9 @@ use humpyard_traffic::{Numbered, TrafficError};
 use crate::ahead::{Ahead, BATCH, Heading};
 use crate::cores::TimedCores;
 use crate::driver::{Driven, Driver, SimulationError};
-use crate::host;
 use crate::work::Work;
 use crate::workload::Workload;
+use crate::{host, kernel};
 
 /// One run of the simulator, ready to start.
 pub struct Simulation<'a, S, Q, A> {
@@ -148,6 +148,9 @@ pub(crate) fn run<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
         heaviest: Heaviest::default(),
     };
     traffic.read();
+    if !PLAIN && let Some(kernel) = work.kernel.take() {
+        return Ok(outcome(started, kernel::drive(kernel, run.cores, costs, run.measured, traffic)?, |()| None));
+    }
     // A plain loop has no host, and is not compiled for one.
     if !PLAIN && let Some(host) = work.host.take() {
         return Ok(outcome(started, host::drive(*host, costs, run.measured, traffic)?, Some));

@@ -8,6 +8,7 @@ use humpyard_core::unit::Time;
 
 use crate::host::Host;
 use crate::interruptions::Interrupted;
+use crate::kernel::Kernel;
 
 /// How packets get to cores and what they take there; by default at once, and what the cost model says.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +22,8 @@ pub struct Work {
     pub interrupted: Option<Interrupted>,
     /// The host around the cores, which counts instead of all that. `None`: decisions take no time.
     pub host: Option<Box<Host>>,
+    /// The kernel whose processors are the cores, which counts instead of all that, and of the host.
+    pub kernel: Option<Kernel>,
 }
 
 impl Work {
@@ -46,6 +49,13 @@ impl Work {
     #[must_use]
     pub fn with_host(self, host: impl Into<Option<Host>>) -> Self {
         Self { host: host.into().map(Box::new), ..self }
+    }
+
+    /// Sets the kernel whose processors are the cores. Policies do not change on the way there, and no
+    /// link follows.
+    #[must_use]
+    pub fn with_kernel(self, kernel: impl Into<Option<Kernel>>) -> Self {
+        Self { kernel: kernel.into(), ..self }
     }
 }
 
@@ -100,7 +110,7 @@ impl MeasuredWork {
 impl Work {
     /// Whether packets take what the cost model says, and nothing interrupts them.
     pub(crate) fn is_modelled(&self) -> bool {
-        self.measured.is_none() && self.interrupted.is_none() && self.host.is_none()
+        self.measured.is_none() && self.interrupted.is_none() && self.host.is_none() && self.kernel.is_none()
     }
 
     /// Gives a core a packet: what was measured of it counts, else the model.

@@ -36,7 +36,7 @@ pub(crate) enum Way {
 impl Contender {
     pub(crate) const NONE: Self = Self { name: "none", how: Way::None };
     pub(crate) const RPS: Self = Self { name: "RPS", how: Way::Rps };
-    const HRW: Self = Self::steer("hrw", "hrw", "");
+    pub(crate) const HRW: Self = Self::steer("hrw", "hrw", "");
     /// Moves nothing: buckets stay where rss++ begins with them.
     pub(crate) const RSS_BEGIN: Self = Self::steer("rss++ --guard 2s", "rss++", "--guard 2s");
 

@@ -11,6 +11,7 @@ mod bed;
 mod captured;
 mod contender;
 mod cost;
+mod foreseen;
 mod frames;
 mod measurement;
 mod probe;
@@ -62,7 +63,7 @@ impl Options {
                 _ => {
                     return Err(format!(
                         "no option {option}: there are --turns N, --seconds S, --json FILE and --only cost, \
-                         simulation, elephants, unlucky, tunnel or tcp"
+                         simulation, elephants, unlucky, tunnel, tcp or foreseen (all but tcp, live and by simulation)"
                     ));
                 }
             }
@@ -71,12 +72,13 @@ impl Options {
     }
 
     fn wants(&self, part: &str) -> bool {
-        part.starts_with(&self.only)
+        let is_compared = self.only == "foreseen" && Traffic::NAMES.contains(&part) && part != "tcp";
+        part.starts_with(&self.only) || is_compared
     }
 }
 
 /// Measures every contender with every traffic, in turn.
-fn in_turn(bed: &Bed, options: &Options) -> Result<Vec<Measurement>, String> {
+fn in_turn(bed: &Bed, options: &Options) -> Result<report::Document, String> {
     let all = Traffic::all(bed, &|name| options.wants(name))?;
     let alone = Measurement::alone(bed, options.seconds)?;
     let due = LOAD * alone;
@@ -98,7 +100,15 @@ fn in_turn(bed: &Bed, options: &Options) -> Result<Vec<Measurement>, String> {
             }
         }
     }
-    Ok(measured)
+    report::tables(&measured);
+    let mut document = report::Document::default();
+    if options.wants("foreseen") {
+        let (costs, beside) = foreseen::foreseen(bed, alone, due, options.seconds, &measured)?;
+        report::foreseen(&costs, &beside);
+        (document.foreseen, document.foreseen_costs) = (beside, Some(costs));
+    }
+    document.measurements = measured;
+    Ok(document)
 }
 
 fn measure(options: &Options) -> Result<(), String> {
@@ -115,8 +125,8 @@ fn measure(options: &Options) -> Result<(), String> {
         report::simulated(&document.simulated);
     }
     if Traffic::NAMES.into_iter().any(|name| options.wants(name)) {
-        document.measurements = in_turn(&Bed::new()?, options)?;
-        report::tables(&document.measurements);
+        let report::Document { costs, simulated, .. } = document;
+        document = report::Document { costs, simulated, ..in_turn(&Bed::new()?, options)? };
     }
     options.json.as_ref().map_or(Ok(()), |path| document.write(path))
 }

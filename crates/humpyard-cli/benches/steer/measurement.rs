@@ -42,6 +42,8 @@ pub(crate) struct Measurement {
     pub(crate) again: f64,
     /// By processor: its time in the kernel, as a part of all.
     pub(crate) busy: [f64; 2],
+    /// By processor: its time in the kernel and in programs of usual priority, as a part of all.
+    pub(crate) taken: [f64; 2],
     /// Processor time of `humpyard steer`, as a part of one processor's.
     pub(crate) controller: f64,
     /// How often a bucket moved, a second. `None`: none can.
@@ -66,6 +68,8 @@ struct Look {
 #[derive(Clone, Copy)]
 struct Times {
     kernel: u64,
+    /// In programs of usual priority.
+    user: u64,
     all: u64,
 }
 
@@ -109,10 +113,12 @@ impl Measurement {
         let counted = |of: fn(&Look) -> u64| (of(after) - of(before)) as f64;
         let part = |some: f64, all: f64| if all > 0.0 { some / all } else { 0.0 };
         let (due, received) = (counted(|look| look.due), counted(|look| look.received));
-        let busy = |at: usize| {
+        let part_of_time = |at: usize, of: fn(&Times) -> u64| {
             let [before, after] = [before, after].map(|look| look.times[at]);
-            part((after.kernel - before.kernel) as f64, (after.all - before.all) as f64)
+            part((of(&after) - of(&before)) as f64, (after.all - before.all) as f64)
         };
+        let busy = |at| part_of_time(at, |times| times.kernel);
+        let taken = |at| part_of_time(at, |times| times.kernel + times.user);
         Self {
             traffic,
             contender,
@@ -126,6 +132,7 @@ impl Measurement {
             goodput: 8.0 * counted(|look| look.bytes) / seconds,
             again: part(counted(|look| look.segments[1]), counted(|look| look.segments[0])),
             busy: [busy(0), busy(1)],
+            taken: [taken(0), taken(1)],
             controller: counted(|look| look.controller_ns) / 1e9 / seconds,
             moves: None,
         }
@@ -189,8 +196,8 @@ fn times(processors: [usize; 2]) -> Result<[Times; 2], String> {
         let ticks: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
         // user, nice, system, idle, waiting, interrupts, soft interrupts; the rest is of guests and of the host.
         match ticks[..] {
-            [_, _, system, _, _, hard, soft, ..] => {
-                Ok(Times { kernel: system + hard + soft, all: ticks.iter().take(7).sum() })
+            [user, _, system, _, _, hard, soft, ..] => {
+                Ok(Times { kernel: system + hard + soft, user, all: ticks.iter().take(7).sum() })
             }
             _ => Err(format!("/proc/stat has no line of processor {processor}")),
         }

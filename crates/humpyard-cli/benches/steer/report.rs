@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::cost::Cost;
+use crate::foreseen::{Beside, Costs};
 use crate::measurement::Measurement;
 use crate::sixteen::Simulated;
 
@@ -18,6 +19,8 @@ pub(crate) struct Document {
     pub(crate) costs: Vec<Cost>,
     pub(crate) simulated: Vec<Simulated>,
     pub(crate) measurements: Vec<Measurement>,
+    pub(crate) foreseen_costs: Option<Costs>,
+    pub(crate) foreseen: Vec<Beside>,
 }
 
 impl Document {
@@ -172,4 +175,29 @@ pub(crate) fn simulated(all: &[Simulated]) {
         }
         println!("\n16 processors, {}, by simulation\n{}\n{}\n{table}", one.traffic, one.cause, one.advice);
     }
+}
+
+/// What the simulator foresees beside what happened: medians, and `!` where they are too far apart.
+pub(crate) fn foreseen(costs: &Costs, all: &[Beside]) {
+    println!(
+        "\nA packet costs the first processor {:.2} us alone and {:.2} us to send and hand over, and the second {:.2} us.",
+        costs.alone / 1e3,
+        costs.hand_over / 1e3,
+        costs.forward / 1e3
+    );
+    let Some(first) = all.first() else { return };
+    let names = first.figures.iter().map(|figure| figure.name.to_owned());
+    let header: Vec<String> = ["traffic".to_owned(), "steering".to_owned()].into_iter().chain(names).collect();
+    let mut table = table(&header.iter().map(String::as_str).collect::<Vec<_>>());
+    for Beside { traffic, contender, figures } in all {
+        let mut row = vec![(*traffic).to_owned(), (*contender).to_owned()];
+        row.extend(figures.iter().map(|figure| {
+            let mark = if figure.is_within() { "" } else { " !" };
+            format!("{:.1} / {:.1}{mark}", figure.live, figure.foreseen)
+        }));
+        table.add_row(row);
+    }
+    let figures = || all.iter().flat_map(|beside| &beside.figures);
+    let within = figures().filter(|figure| figure.is_within()).count();
+    println!("\nlive / by simulation; {within} of {} within bounds\n{table}", figures().count());
 }

@@ -32,6 +32,11 @@ impl Traffic {
         Self { name: "even", frames: (0..FLOWS).map(|flow| FrameOfFlow::short(flow, 2_000)).collect() }
     }
 
+    /// One flow.
+    pub(crate) fn one(flow: u32) -> Self {
+        Self { name: "one", frames: vec![FrameOfFlow::short(flow, 2_000)] }
+    }
+
     pub(crate) fn contenders(&self) -> Vec<Contender> {
         if self.name == "tunnel" { Contender::for_tunnels() } else { Contender::for_flows() }
     }

@@ -72,6 +72,9 @@ pub(crate) struct SteerArguments {
     /// A bucket moves once it has had no packet for this long: longer than any packet waits, so that order holds
     #[arg(long, value_name = "TIME", conflicts_with = "undo", allow_hyphen_values = true, default_value = "1ms")]
     pub(crate) guard: String,
+    /// What giving a packet to another processor costs the one that receives it, in what is foreseen
+    #[arg(long, value_name = "TIME", conflicts_with = "undo", allow_hyphen_values = true, default_value = "400ns")]
+    pub(crate) hand_over: String,
     /// The sockets of the fan-out group (fanout:FILE): the threads of the program that reads
     #[arg(long, value_name = "N", conflicts_with_all = ["observe", "from", "undo"])]
     pub(crate) sockets: Option<NonZeroU16>,
@@ -159,7 +162,8 @@ fn diagnosed(
     stop: &AtomicBool,
 ) -> Result<Diagnosis, Failure> {
     let progress = Progress::new("replay", arguments.common.quiet);
-    let options = DiagnoseOptions { policies, guard: guard(arguments)?, seed: Seed(arguments.common.seed) };
+    let (guard, hand_over) = (guard(arguments)?, hand_over(arguments)?);
+    let options = DiagnoseOptions { policies, guard, hand_over, seed: Seed(arguments.common.seed) };
     Ok(diagnose(record, options, stop, &mut |policy| progress.relabel(policy))?)
 }
 
@@ -171,6 +175,7 @@ fn applied(arguments: &SteerArguments, target: &SteerTarget, stop: &AtomicBool) 
     let time = |option: &str, text: &Option<String>| text.as_deref().map(|text| duration(option, text)).transpose();
     let (rollback, until) = (time("rollback", &arguments.rollback)?, time("until", &arguments.until)?);
     let guard = guard(arguments)?;
+    hand_over(arguments)?;
     check_options(arguments, target)?;
     target.check()?;
     if let Some(interface) = target.interface() {
@@ -324,6 +329,17 @@ fn guard(arguments: &SteerArguments) -> Result<Duration, Failure> {
     }
 }
 
+/// Longer than any kernel takes to give a packet to a processor.
+const HAND_OVER_MAX: Duration = Duration::from_millis(1);
+
+fn hand_over(arguments: &SteerArguments) -> Result<Duration, Failure> {
+    let hand_over = duration("hand-over", &arguments.hand_over)?;
+    match hand_over > HAND_OVER_MAX {
+        true => Err(Failure::new("--hand-over: give at most 1ms, the time of one packet")),
+        false => Ok(hand_over),
+    }
+}
+
 fn duration(option: &str, text: &str) -> Result<Duration, Failure> {
     parse_duration(text).map_err(|error| Failure::new(format!("--{option}: {error}")))
 }
@@ -454,5 +470,6 @@ fn foreseen(diagnosis: &Diagnosis) -> String {
             format!("{} a packet, assumed: the kernel's time was too short to be measured", time(diagnosis.cost_ns))
         }
     };
-    format!("What policies would have done, by simulation ({cost}):\n\n{rows}")
+    let hand_over = time(diagnosis.hand_over_ns);
+    format!("What policies would have done, by simulation ({cost}; {hand_over} to give it on):\n\n{rows}")
 }

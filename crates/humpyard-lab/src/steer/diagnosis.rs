@@ -1,33 +1,24 @@
 //! What a record comes to: how busy each processor was, why, and what policies would have done.
 
-use core::sync::atomic::AtomicBool;
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use humpyard_core::cost::MovePenalties;
 use humpyard_core::random::Seed;
 use humpyard_policies::spec::PolicySpec;
 use serde::Serialize;
 
 use super::cause::cause;
 use super::check_steers;
-use super::replay::{Moves, Replay, rps};
+use super::foresee::{Foreseen, Processors, Way};
+use super::replay::{Replay, rps};
 use super::tables;
 use super::twin::Twin;
-use crate::choice::host::Host;
-use crate::choice::order::OrderChoice;
-use crate::config::RunConfig;
-use crate::control::Control;
-use crate::costs::{CostLine, Costs, Origin};
-use crate::result::RunResult;
-use crate::run::run;
-use crate::{LabError, ServiceChoice};
+use crate::LabError;
 use humpyard_traffic::steer_record::{HeavyFlow, SteerRecord};
 
 /// What a packet is taken to cost where the kernel's time is too short to be measured, in ns.
 const COST_NS: f64 = 1000.0;
-/// Packets that may wait for a processor, as `net.core.netdev_max_backlog` has it by default.
-const BACKLOG: u32 = 1000;
 /// Flows that a diagnosis names.
 const HEAVY_FLOWS: usize = 8;
 
@@ -63,6 +54,8 @@ pub struct Diagnosis {
     pub cost_ns: f64,
     /// Whether that was measured; if not, it is assumed.
     pub cost_measured: bool,
+    /// What handing a packet to another processor is taken to cost the one that receives it, in ns.
+    pub hand_over_ns: f64,
     /// One packet of the replay stands for this many.
     pub stands_for: u64,
     /// Why a processor is hot, in a sentence.
@@ -103,28 +96,6 @@ pub struct QueueLoad {
     pub bytes: u64,
 }
 
-/// What a policy would have done.
-#[derive(Clone, PartialEq, Serialize, Debug)]
-#[non_exhaustive]
-pub struct Foreseen {
-    /// The policy; `now`: what there is.
-    pub policy: String,
-    /// The load of the busiest processor over the mean.
-    pub imbalance: f64,
-    /// Half of all packets wait and are served in this time, in ns.
-    pub p50_ns: u64,
-    /// 99 of 100 packets are, in ns.
-    pub p99_ns: u64,
-    /// Packets dropped, as a part of all.
-    pub dropped_fraction: f64,
-    /// How often a bucket goes to another processor than before.
-    pub moves: u64,
-    /// Packets that overtake another of their bucket, as a part of all.
-    pub reordered_fraction: f64,
-    /// How much less 99 of 100 packets take than now: 0.2 is 20 % less, negative is more.
-    pub margin: f64,
-}
-
 /// What a record is replayed under.
 #[derive(Clone, Copy, Debug)]
 pub struct DiagnoseOptions<'a> {
@@ -132,6 +103,8 @@ pub struct DiagnoseOptions<'a> {
     pub policies: &'a [PolicySpec],
     /// A bucket moves once it has had no packet for this long.
     pub guard: Duration,
+    /// What handing a packet to another processor costs the one that receives it.
+    pub hand_over: Duration,
     /// The seed of all randomness.
     pub seed: Seed,
 }
@@ -147,7 +120,7 @@ pub fn diagnose(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Diagnosis, LabError> {
-    let DiagnoseOptions { policies, guard, seed } = options;
+    let DiagnoseOptions { policies, guard, hand_over, seed } = options;
     let mut diagnosis = Diagnosis::measured(record);
     if diagnosis.packets == 0 {
         return Err(LabError::option(format!(
@@ -159,7 +132,8 @@ pub fn diagnose(
     policies.iter().try_for_each(|policy| check_steers(policy, cores))?;
     let replay = Replay::of(record, seed)?;
     diagnosis.stands_for = replay.stands_for;
-    let config = configuration(&replay, &diagnosis, cores, seed);
+    diagnosis.hand_over_ns = hand_over.as_nanos() as f64;
+    let processors = Processors { count: cores, cost_ns: diagnosis.cost_ns, hand_over_ns: diagnosis.hand_over_ns };
     // Where RPS is on already, what there is has it.
     let rps = (!record.head.rps).then(|| rps(seed)).transpose()?;
     let cost_ns = (diagnosis.cost_ns.round() as u64).max(1);
@@ -167,14 +141,24 @@ pub fn diagnose(
         let twin = Twin::new(policy, cores, record.head.buckets, cost_ns, seed)?;
         tables::applied(record, &replay.flows, replay.stands_for, guard, twin)
     };
-    let as_they_are = core::iter::once(&replay.now).chain(&rps).map(|policy| (policy, true));
-    for (policy, is_as_it_is) in as_they_are.chain(policies.iter().map(|policy| (policy, false))) {
-        let name = policy.to_string();
+    let mut foresee = |name: String, policy: PolicySpec, way: Way| {
         progress(&name);
-        let policy = if is_as_it_is { policy.clone() } else { applied(policy)? };
-        let foreseen = foreseen(name, &RunConfig { policy, ..config.clone() }, diagnosis.policies.first(), stop)?;
-        let Some(foreseen) = foreseen else { break };
-        diagnosis.policies.push(foreseen);
+        let foreseen = processors.foreseen(&replay, policy, way, seed, stop)?;
+        Ok::<_, LabError>(foreseen.map(|foreseen| {
+            let before = diagnosis.policies.first().map_or(foreseen.p99_ns, |now| now.p99_ns);
+            diagnosis.policies.push(Foreseen { policy: name, ..foreseen }.beside(before));
+        }))
+    };
+    let as_they_are = core::iter::once((replay.now.clone(), Way::Stays)).chain(rps.map(|rps| (rps, Way::Backlog)));
+    for (policy, way) in as_they_are {
+        if foresee(policy.to_string(), policy, way)?.is_none() {
+            break;
+        }
+    }
+    for policy in policies {
+        if stop.load(Ordering::Relaxed) || foresee(policy.to_string(), applied(policy)?, Way::CpuMap)?.is_none() {
+            break;
+        }
     }
     diagnosis.advice = advice(&diagnosis);
     Ok(diagnosis)
@@ -205,6 +189,7 @@ impl Diagnosis {
             heavy_flows: heavy_flows(record),
             cost_ns,
             cost_measured,
+            hand_over_ns: 0.0,
             stands_for: 1,
             cause: String::new(),
             policies: Vec::new(),
@@ -271,66 +256,6 @@ fn heavy_flows(record: &SteerRecord) -> Vec<HeavyFlow> {
     flows.sort_by_key(|flow| core::cmp::Reverse(flow.packets));
     flows.truncate(HEAVY_FLOWS);
     flows
-}
-
-fn configuration(replay: &Replay, diagnosis: &Diagnosis, processors: usize, seed: Seed) -> RunConfig {
-    let mut config = RunConfig::new(Host::Sim, "", replay.now.clone());
-    config.table = Some(replay.table.clone());
-    config.cores = processors;
-    config.seed = seed;
-    config.buffer = 2 * BACKLOG as usize * processors;
-    // The kernel puts nothing in order again.
-    config.flow_order = OrderChoice::Free;
-    config.limits.queue = BACKLOG.div_ceil(replay.stands_for as u32).max(1);
-    let line = CostLine {
-        fixed_ns: diagnosis.cost_ns * replay.stands_for as f64,
-        per_byte_ns: 0.0,
-        cold_ns: 0.0,
-        expansion: None,
-        source: String::new(),
-        origin: Origin::default(),
-    };
-    config.costs = Costs {
-        name: "record".to_owned(),
-        source: "the record of the interface".to_owned(),
-        switch_upper_ns: None,
-        moves: MovePenalties::default(),
-        lines: config.services.iter().map(|service: &ServiceChoice| (service.name.clone(), line.clone())).collect(),
-        machine: None,
-    };
-    config
-}
-
-/// Runs one policy. `None`: it was stopped.
-fn foreseen(
-    policy: String,
-    config: &RunConfig,
-    now: Option<&Foreseen>,
-    stop: &AtomicBool,
-) -> Result<Option<Foreseen>, LabError> {
-    let moves = Moves::default();
-    let mut progress = |_, _| {};
-    let mut control = Control::new(stop, &mut progress);
-    control.observer = Some(Box::new(moves.clone()));
-    let result: RunResult = run(config, &mut control)?;
-    if result.interrupted {
-        return Ok(None);
-    }
-    let loads: Vec<f64> = result.summary.cores_detail.iter().map(|core| core.utilization).collect();
-    let (sum, most) = loads.iter().fold((0.0, 0.0_f64), |(sum, most), &load| (sum + load, most.max(load)));
-    let p99_ns = result.summary.delay_ns.p99;
-    let before = now.map_or(p99_ns, |now| now.p99_ns).max(1);
-    let dropped: u64 = result.packets.dropped.values().sum();
-    Ok(Some(Foreseen {
-        policy,
-        imbalance: if sum > 0.0 { most * loads.len() as f64 / sum } else { 1.0 },
-        p50_ns: result.summary.delay_ns.p50,
-        p99_ns,
-        dropped_fraction: dropped as f64 / result.packets.arrived.max(1) as f64,
-        moves: moves.count(),
-        reordered_fraction: result.summary.order.fraction,
-        margin: 1.0 - p99_ns as f64 / before as f64,
-    }))
 }
 
 /// The name of receive packet steering, among policies.
@@ -415,7 +340,7 @@ pub(super) mod tests {
     }
 
     pub(in super::super) fn options(policies: &[PolicySpec], seed: u64) -> DiagnoseOptions<'_> {
-        DiagnoseOptions { policies, guard: Duration::from_millis(1), seed: Seed(seed) }
+        DiagnoseOptions { policies, guard: Duration::from_millis(1), hand_over: Duration::ZERO, seed: Seed(seed) }
     }
 
     /// Forty buckets of a hundred packets a sample, of which one processor has 28.

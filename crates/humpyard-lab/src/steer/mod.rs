@@ -12,6 +12,7 @@ mod change;
 mod diagnosis;
 mod fanout;
 mod figures;
+mod foresee;
 mod observe;
 mod receive;
 mod replay;
@@ -22,8 +23,9 @@ mod twin;
 
 pub use self::apply::{Applied, ApplyOptions, HandedOver, Steered, Steering, Strain, check_policies};
 pub use self::change::{Undone, check_free, undo};
-pub use self::diagnosis::{DiagnoseOptions, Diagnosis, Foreseen, ProcessorLoad, QueueLoad, RPS, diagnose};
+pub use self::diagnosis::{DiagnoseOptions, Diagnosis, ProcessorLoad, QueueLoad, RPS, diagnose};
 pub use self::figures::LiveFigures;
+pub use self::foresee::Foreseen;
 pub use self::observe::{ObserveOptions, observe};
 pub use self::report::report;
 pub use self::target::SteerTarget;

@@ -15,6 +15,7 @@ use humpyard_core::random::Seed;
 use humpyard_core::unit::Time;
 use humpyard_policies::own::OwnPolicy;
 use humpyard_policies::spec::PolicySpec;
+use humpyard_sim::Receiver;
 use humpyard_traffic::table::{PacketTable, TableBatch, TableFlows};
 
 use super::diagnosis::RPS;
@@ -35,6 +36,8 @@ pub(super) struct Replay {
     pub(super) now: PolicySpec,
     /// By bucket, the number of its flow: the simulator numbers flows as they come.
     pub(super) flows: HashMap<u32, u32>,
+    /// Which processor the card interrupts for a packet.
+    pub(super) receiver: Arc<dyn Receiver>,
 }
 
 /// Where buckets were, by the end of the sample and by the number of the flow in the replay.
@@ -60,7 +63,17 @@ impl Replay {
             begin = sample.time_ns;
         }
         let flows = flows(&packets);
-        Ok(Self { table: table(&packets)?, stands_for, now: now(record, &cores, &flows)?, flows })
+        let homes = Arc::new(homes(record, &cores, &flows));
+        let table = table(&packets)?;
+        Ok(Self { table, stands_for, now: now(Arc::clone(&homes))?, flows, receiver: homes })
+    }
+}
+
+impl Receiver for Homes {
+    fn receiver(&self, packet: &Packet) -> CoreId {
+        // Nothing came behind the last sample.
+        let sample = self.ends.partition_point(|&end| end <= packet.arrival).min(self.ends.len() - 1);
+        self.homes[sample].get(&packet.flow.0).copied().unwrap_or(CoreId(0))
     }
 }
 
@@ -81,8 +94,8 @@ fn flows(packets: &[SpreadPacket]) -> HashMap<u32, u32> {
     flows
 }
 
-/// Returns the policy that sends each bucket where it went: to the processor that took most of it in the sample.
-fn now(record: &SteerRecord, cores: &HashMap<u32, u32>, flows: &HashMap<u32, u32>) -> Result<PolicySpec, LabError> {
+/// Finds where each bucket went: to the processor that took most of it in the sample.
+fn homes(record: &SteerRecord, cores: &HashMap<u32, u32>, flows: &HashMap<u32, u32>) -> Homes {
     let of_sample = |sample: &super::SteerSample| {
         let mut most: HashMap<u32, (u64, u32)> = HashMap::new();
         for found in &sample.buckets {
@@ -95,7 +108,11 @@ fn now(record: &SteerRecord, cores: &HashMap<u32, u32>, flows: &HashMap<u32, u32
         most.into_iter().map(|(flow, (_, processor))| (flow, core(processor))).collect()
     };
     let ends = record.samples.iter().map(|sample| Time::from_ns(sample.time_ns)).collect();
-    let homes = Arc::new(Homes { ends, homes: record.samples.iter().map(of_sample).collect() });
+    Homes { ends, homes: record.samples.iter().map(of_sample).collect() }
+}
+
+/// Returns the policy that sends each bucket where it went.
+fn now(homes: Arc<Homes>) -> Result<PolicySpec, LabError> {
     let made = OwnPolicy::steer(NOW, move |config| Now::new(config, &homes));
     made.map(PolicySpec::from).map_err(|error| LabError::option(error.to_string()))
 }

@@ -8,7 +8,7 @@ use humpyard_traffic::TrafficError;
 
 use super::counters::possible_processors;
 use super::program::{PASS, REDIRECT_MAP};
-use super::{WAITING, waiting};
+use super::{CPU_MAP_SIZE, waiting};
 use crate::assembler::Assembler;
 use crate::assembler::Register::{R0, R1, R2, R3};
 use crate::bpf::{self, Map};
@@ -40,7 +40,7 @@ impl BareProgram {
     /// If the kernel refuses it.
     pub fn redirect(processor: u32) -> Result<Self, TrafficError> {
         let load = || {
-            let waiting = waiting(possible_processors()?, &WAITING.to_ne_bytes())?;
+            let waiting = waiting(possible_processors()?, &CPU_MAP_SIZE.to_ne_bytes())?;
             let mut text = Assembler::default();
             text.set_map(R1, waiting.descriptor());
             text.set(R2, processor as i32);

@@ -50,7 +50,7 @@ use crate::xdp::{Attachment, BOUND_TO_DRIVER, HAS_FRAGMENTS, Link, XDP, is_virtu
 /// The type of maps that hand frames to processors.
 const PROCESSORS: u32 = 16;
 /// Frames that may wait for a processor.
-const WAITING: u32 = 2048;
+pub const CPU_MAP_SIZE: u32 = 2048;
 /// Bytes of a 5-tuple: two addresses, two ports, protocol, version of IP, and nothing.
 const KEY_BYTES: usize = 40;
 
@@ -329,7 +329,7 @@ impl Steering {
     /// The processors that frames can be handed to by a program of this kind.
     fn waiting(&self, kind: ProgramKind) -> io::Result<Map> {
         let program = self.order.load(kind)?;
-        let value = processor_value(WAITING, &program);
+        let value = processor_value(CPU_MAP_SIZE, &program);
         waiting(self.processors, &value)
     }
 
