@@ -60,12 +60,12 @@ impl Progress {
         progress
     }
 
-    /// So many packets so far, this part of all (0 to 1) where that is known.
+    /// Shows the packets so far, and the part of all (0 to 1) if that is known.
     pub(crate) fn update(&self, packets: u64, part: Option<f64>) {
         self.show(packets, "packets", part, packet_rate);
     }
 
-    /// So many of something else so far.
+    /// Shows the count of something else so far.
     pub(crate) fn count(&self, count: u64, what: &str, part: Option<f64>) {
         self.show(count, what, part, |rate| format!("{rate:.0}/s"));
     }

@@ -45,9 +45,9 @@ impl Comparison {
     }
 }
 
-/// Runs a configuration once under each policy, and all of that so many times, each time with the next seed: whatever changes
-/// in the machine over time meets all policies alike, and within a repetition arrivals are identical. `starting` is told of
-/// each policy and repetition, from 1.
+/// Runs a configuration once under each policy, and repeats all of that, each time with the next seed. So a change of the machine
+/// over time meets all policies alike, and within a repetition arrivals are identical. `starting` is called with each policy and
+/// the number of the repetition, from 1.
 ///
 /// # Errors
 /// As [`run`]; every policy must fit the configuration.

@@ -24,13 +24,13 @@ use crate::parts::{setup, several};
 /// Policies, weights and workers with which a run goes on, whichever they are.
 pub(crate) type AnyReplacement = Replacement<AnySteer, AnyShare, AnyAllocate>;
 
-/// Whoever may want a live run to go on with another configuration.
+/// Asks a live run to go on with another configuration.
 pub trait Reload: Sync {
-    /// The configuration that is wanted, once; none as long as nothing is. Asked several times a second, on another thread
-    /// than that of the run.
+    /// Returns the configuration that is wanted, once. `None`: no other is wanted. It is called several times a second, on another
+    /// thread than that of the run.
     fn wanted(&self) -> Option<RunConfig>;
 
-    /// What became of it: it takes over now, or why it does not.
+    /// Reports the outcome: the configuration takes over now, or why it does not.
     fn told(&self, outcome: Result<(), LabError>);
 }
 

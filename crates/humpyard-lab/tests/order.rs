@@ -47,7 +47,7 @@ fn no_packet_misses_its_turn_below_a_load_of_one_under_any_policy() {
     assert!(tried >= 55 && waited > 1000, "{tried} policies, {waited} packets waited");
 }
 
-/// The bounds are those that were given, and whoever leaves out of order is counted as beyond them.
+/// The bounds are those that were given, and a packet that leaves out of order is counted as beyond them.
 #[test]
 fn who_leaves_out_of_order_missed_its_turn_beyond_the_bounds() {
     let mut missed = 0;

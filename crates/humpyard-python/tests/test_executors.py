@@ -21,7 +21,7 @@ import humpyard as hy
 
 
 def plan(simulations: int, packets: int = 500, **options: str) -> dict[str, Any]:
-    """Return a plan of so many simulations, in pairs that differ in nothing but the policy."""
+    """Return a plan of `simulations` simulations, in pairs that differ in nothing but the policy."""
     return {
         "options": {"input": f"gen:poisson:packets={packets}", "cores": 2, **options},
         "axes": {"policy": ["drr", "hrw"], "load": {"from": 0.3, "to": 0.9, "steps": simulations // 2}},

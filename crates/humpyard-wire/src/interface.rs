@@ -91,8 +91,8 @@ impl Presence {
     }
 
     /// Looks for the interface once its socket has had an error, as it has when the interface goes down, and not again
-    /// when it goes away. To be called each time before the socket is waited for: whoever waits would be woken by the
-    /// error again and again until it is read.
+    /// when it goes away. Call it each time before waiting for the socket: until the error is read, it wakes the
+    /// waiting thread again and again.
     pub(crate) fn look(&self, socket: &OwnedFd) {
         let error: io::Result<i32> = option(socket, libc::SOL_SOCKET, libc::SO_ERROR);
         if !matches!(error, Ok(0)) {

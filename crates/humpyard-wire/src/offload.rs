@@ -62,9 +62,8 @@ impl Offload {
         Some(Self { checksum, segments })
     }
 
-    /// What was left undone with a frame of which only the length tells that it was put together: TCP is cut into
-    /// packets of so many bytes at most, without the link's header. None where a frame must be cut as it was put
-    /// together.
+    /// What is left to do with a frame whose length alone shows that it was put together of several: TCP is cut into packets of at
+    /// most `packet_bytes_max` bytes, without the link's header. `None`: the frame must be cut as it was put together.
     pub(crate) fn of_big(frame: &Frame, packet_bytes_max: usize) -> Option<Self> {
         let whole = Whole::find(frame)?;
         if whole.protocol != 6 || whole.is_fragment || whole.end != frame.data.len() {
@@ -94,7 +93,7 @@ impl Offload {
     }
 }
 
-/// A checksum as it is written: one that is missing is told by zero, and none is zero (RFC 768).
+/// A checksum as it is written: zero says that there is none, so a sum of zero is written as ones (RFC 768).
 const fn written(checksum: u16) -> [u8; 2] {
     if checksum == 0 { [0xff; 2] } else { checksum.to_be_bytes() }
 }
@@ -138,7 +137,7 @@ struct Whole {
 }
 
 impl Whole {
-    /// Finds TCP or UDP directly behind IP; none where there is no such thing.
+    /// Finds TCP or UDP directly behind IP. `None`: there is neither.
     fn find(frame: &Frame) -> Option<Self> {
         let Network { offset, version, .. } = Network::find(frame).ok()?;
         let header = frame.data.get(offset..)?;
@@ -172,7 +171,7 @@ impl Whole {
         })
     }
 
-    /// The sum of the pseudo-header of a transport packet of so many bytes (RFC 9293, section 3.1; RFC 8200, section
+    /// The sum of the pseudo-header of a transport packet of `length` bytes (RFC 9293, section 3.1; RFC 8200, section
     /// 8.1).
     fn pseudo_header(&self, data: &[u8], length: usize) -> Sum {
         let addresses = match self.version {

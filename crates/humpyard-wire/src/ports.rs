@@ -124,7 +124,7 @@ struct Plan {
 #[derive(Clone, Copy)]
 struct Input {
     port: usize,
-    /// The port by which they leave; none where that is no interface.
+    /// The port by which they leave. `None`: that is no interface.
     onward: Option<usize>,
     /// The port by which answers leave, likewise.
     back: Option<usize>,

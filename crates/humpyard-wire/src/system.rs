@@ -75,12 +75,12 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
-    /// Maps so many bytes of what this descriptor stands for, shared with the kernel.
+    /// Maps `bytes` of what this descriptor stands for, shared with the kernel.
     pub(crate) fn shared(descriptor: &OwnedFd, bytes: usize, offset: i64) -> io::Result<Self> {
         Self::map(libc::MAP_SHARED | libc::MAP_POPULATE, descriptor.as_raw_fd(), bytes, offset)
     }
 
-    /// Maps so many bytes of new memory, all zero.
+    /// Maps `bytes` of new memory, all zero.
     pub(crate) fn private(bytes: usize) -> io::Result<Self> {
         Self::map(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE, -1, bytes, 0)
     }
@@ -114,7 +114,7 @@ impl Drop for Mapping {
     }
 }
 
-// SAFETY: the mapping belongs to whoever holds it, like a box of bytes.
+// SAFETY: the mapping belongs to the value that holds it, like a box of bytes.
 unsafe impl Send for Mapping {}
 // SAFETY: sharing it shares an address; every access goes through a raw pointer with a reason of its own.
 unsafe impl Sync for Mapping {}

@@ -8,7 +8,7 @@
 //! Each simulator runs with few packets and with many. The difference of the two least wall-clock
 //! times, divided by the difference of the packets, is the time of a packet: start-up does not
 //! count.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "the table is what it is for")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "it exists to print the table")]
 
 use std::io::{IsTerminal, stderr};
 use std::path::{Path, PathBuf};

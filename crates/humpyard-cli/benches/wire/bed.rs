@@ -11,7 +11,7 @@ use humpyard_testkit::network::{Line, Namespace};
 const ADDRESS: &str = "02:00:00:00:00:01";
 
 /// Sender, forwarder and receiver. The frames are for none of the receiver's addresses, so its
-/// kernel counts and drops them, in the time of whoever sends them. The sender has the first
+/// kernel counts and drops them, in the time of their sender. The sender has the first
 /// processor that may be used, the forwarder the second.
 pub(crate) struct Bed {
     line: Line,

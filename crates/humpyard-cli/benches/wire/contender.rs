@@ -113,7 +113,7 @@ impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.bed.forward_by_kernel(false);
         if self.by_queue {
-            // Whoever measures has failed already if it is not there.
+            // If the tool is missing, the measurement has failed already.
             let _ = self.hand_over("-D");
         }
         if let Some(mut child) = self.child.take() {

@@ -178,7 +178,7 @@ work                   median time of a packet: a fixed part, and a part for eac
 per byte, 95 %         confidence interval of the part for each byte
 R2                     part of the variance that the line explains; means little where the length hardly matters
 after another service  what a packet takes longer than on a warm core, after a packet of another service (median of all others)
-after 512K, 2M, 16M    the same after so much memory was touched
+after 512K, 2M, 16M    the same after this amount of memory was touched
 out / in               bytes that go out for each that comes in";
 
 fn text(calibration: &Calibration, arguments: &CalibrateArguments) -> String {

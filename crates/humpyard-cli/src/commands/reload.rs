@@ -32,14 +32,14 @@ impl ReadAgain {
         Ok(Self { asked: stop::on_hangup()?, typed: caller::typed() })
     }
 
-    /// What the file cannot change, for it was typed, in words to append.
+    /// The options that the file cannot change because they are on the command line, in words to append.
     fn typed_before(&self) -> String {
         let typed = |option: &&str| self.typed.iter().any(|word| is_option(&word.to_string_lossy(), option));
         let typed: Vec<&str> = CHANGEABLE.iter().copied().filter(typed).collect();
         if typed.is_empty() {
             String::new()
         } else {
-            format!(", but for {}: what is typed comes first", typed.join(", "))
+            format!(", but for {}: options on the command line come first", typed.join(", "))
         }
     }
 

@@ -55,11 +55,11 @@ pub(crate) fn plain(view: &View, sorted: Column, width: u16) -> String {
     format!("{}\n", text.trim_end())
 }
 
-/// So many top flows are in text.
+/// The most flows that are shown as text.
 const FLOWS_PLAIN: usize = 10;
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 
-/// How many of so many lines there are room for; if not for all, the last says how many more there are.
+/// The number of lines for which there is room; if not for all, the last line says how many are left out.
 fn shown(lines: usize, room: u16) -> u16 {
     u16::try_from(lines).unwrap_or(u16::MAX).min(room.max(1))
 }

@@ -151,7 +151,7 @@ struct Interval {
 }
 
 impl Interval {
-    /// So much more in the interval, per second.
+    /// The growth of a counter within the interval, per second.
     fn rate(&self, before: u64, now: u64) -> f64 {
         if self.seconds > 0.0 { now.saturating_sub(before) as f64 / self.seconds } else { 0.0 }
     }

@@ -1,4 +1,4 @@
-//! Configuration files: what they say is what options say, and slips are told with their place.
+//! Configuration files: what they say is what options say, and errors name their place.
 
 use std::fs;
 use std::path::{Path, PathBuf};

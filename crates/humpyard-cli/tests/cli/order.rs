@@ -1,4 +1,4 @@
-//! `--flow-order`: flows leave in the order in which they came, whatever the policy and whoever the clients are.
+//! `--flow-order`: flows leave in the order in which they came, under any policy and of any client.
 
 use std::fs;
 

@@ -460,7 +460,7 @@ fn files_of_their_own() {
     }
 }
 
-/// What is not of the kind that is written stays, whoever named it; what is, is replaced.
+/// A file of another kind than the one that is written stays; a file of the same kind is replaced.
 #[test]
 fn outputs_replace_files_of_their_kind_alone() {
     let directory = directory();

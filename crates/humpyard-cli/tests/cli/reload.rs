@@ -24,7 +24,7 @@ fn configure(directory: &Path, policy: &str, workers: u32, rest: &str) {
 /// Sends SIGHUP, and gives the line that the run says to it.
 fn reload(child: &Child, lines: &mut impl Iterator<Item = std::io::Result<String>>) -> String {
     signal(child, "HUP");
-    lines.next().expect("it says what became of it").expect("text")
+    lines.next().expect("it reports the outcome").expect("text")
 }
 
 /// Ends a run, and gives its document.

@@ -32,7 +32,7 @@ fn a_seed_gives_one_result_byte_for_byte() {
     }
 }
 
-/// What is alike, whoever runs it: neither its options, nor what only services know.
+/// The figures that are equal in simulation and live run: without options, and without what only services know.
 pub(crate) fn figures(result: &Value) -> Value {
     let mut figures = stable(result.clone());
     let keys = figures.as_object_mut().expect("an object");
@@ -271,7 +271,7 @@ fn rates_that_last_for_ages_are_simulated() {
     }
 }
 
-/// Options that turn out to do nothing are told after the run, on the standard error.
+/// Options that did nothing are named after the run, on the standard error.
 #[test]
 fn options_that_came_to_nothing_are_told() {
     let told = |words: &str| {

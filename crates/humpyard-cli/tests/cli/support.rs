@@ -134,7 +134,7 @@ pub(crate) fn packets_in(directory: &Path, capture: &str) -> u64 {
     number(&document(directory, &format!("trace info {capture}")), "/packets")
 }
 
-/// Makes a capture of so many packets with `run` itself.
+/// Makes a capture of this number of packets with `run` itself.
 pub(crate) fn make_capture(directory: &Path, name: &str, packets: u64) {
     good(
         directory,

@@ -25,7 +25,7 @@ fn fill(block: &mut [u8], state: &mut u64) {
     }
 }
 
-/// Sends so many bytes by TCP from one host to another, and looks at every one that arrives.
+/// Sends this number of bytes by TCP from one host to another, and checks every byte that arrives.
 pub(crate) fn transfer(from: &Namespace, to: &Namespace, address: &str, bytes: usize) {
     let address: IpAddr = address.parse().expect("an address");
     let listener = to.within(|| TcpListener::bind((address, 0)).expect("a port is free"));

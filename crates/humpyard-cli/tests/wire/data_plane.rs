@@ -14,7 +14,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// The number of that privilege: capabilities(7).
 const CAP_NET_ADMIN: u32 = 12;
 
-/// A run that goes on until it is told to end.
+/// A run that goes on until a signal ends it.
 pub(crate) struct DataPlane {
     child: Option<Child>,
     words: String,
@@ -70,7 +70,7 @@ impl DataPlane {
         let listen = || BufReader::new(child.stderr.take().expect("it is piped")).lines();
         self.lines.get_or_insert_with(listen);
         self.signal("HUP");
-        self.lines.as_mut().and_then(Iterator::next).expect("it says what became of it").expect("text")
+        self.lines.as_mut().and_then(Iterator::next).expect("it reports the outcome").expect("text")
     }
 
     /// Ends it, and gives its document, of which all packets must be accounted for.

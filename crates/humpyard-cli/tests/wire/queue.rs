@@ -17,7 +17,7 @@ const BODY: usize = 300_000;
 const PATIENCE: Duration = Duration::from_secs(30);
 const IMPATIENCE: Duration = Duration::from_secs(2);
 
-/// By which a firewall is told to hand packets over.
+/// The tool that makes a firewall hand packets over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Tool {
     Nft,

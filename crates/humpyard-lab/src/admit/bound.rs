@@ -64,7 +64,7 @@ pub(super) fn bound(flow: &Busy<'_>, all: &[Busy<'_>], options: &AdmitOptions) -
     let (engines, speed) = (node.engines as f64, node.speed);
     let here = || all.iter().filter(|other| other.route.node == flow.route.node);
     let reserved = flow.need.engines / speed;
-    // Of each flow an engine may have so many packets of which nobody knows yet what they take.
+    // Of each flow an engine may have this many packets whose work is not known yet.
     let unknown = f64::from(machine.in_flight);
     let error = unknown * flow.need.error_ns / speed;
     let errors: f64 = here().map(|other| unknown * other.need.error_ns / speed).sum();

@@ -23,8 +23,8 @@ impl Machine {
     /// One that does nothing but the work.
     pub const IDEAL: Self = Self { hand_over: Duration::ZERO, in_flight: 1, taken: Taken::NOTHING };
 
-    /// The one that was measured, one packet at a time, of which so much is kept free: what it takes at once beside the greatest part
-    /// that is known and no more than that.
+    /// The machine that was measured, with one packet at a time. `margin` is the part of its time that is kept free: the greatest
+    /// known part up to that counts, with the amount that the machine takes at once beside it.
     pub fn measured(machine: &MachineCosts, margin: f64) -> Self {
         let within = machine.taken.iter().filter(|taken| taken.part <= margin);
         let taken = within.max_by(|one, other| one.part.total_cmp(&other.part));

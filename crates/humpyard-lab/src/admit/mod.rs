@@ -103,8 +103,8 @@ impl AdmitOptions {
         if self.cold > 0.0 { cost.cold as f64 } else { 0.0 }
     }
 
-    /// The most that a packet is charged, in times its estimate, so that no packet whose time was its own is charged less than it
-    /// took: of a packet without length, of which a cold engine makes the most. None where the machine takes nothing.
+    /// The most that a packet is charged, in times its estimate. No packet that had its engine for itself is charged less than it
+    /// took. A packet without length decides, because a cold engine adds most to it. `None`: the machine takes nothing.
     fn charge_most(&self) -> Result<Option<f64>, LabError> {
         if self.machine.taken.is_nothing() {
             return Ok(None);
@@ -132,7 +132,7 @@ pub struct Admission {
     pub costs: Vec<ServiceCost>,
     /// What the machine adds to the work.
     pub machine: Machine,
-    /// The most that a packet may be charged, in times its estimate, `charge-most` of `efq`; none where it may be all it used.
+    /// The most that a packet may be charged, in times its estimate, `charge-most` of `efq`. `None`: all that it used.
     pub charge_most: Option<f64>,
     /// What is reserved at each node.
     pub nodes: Vec<NodeUse>,
@@ -541,7 +541,7 @@ impl<'a> Reserved<'a> {
         core::iter::once(from).chain(ends).map(|node| self.node(node).name.clone()).collect()
     }
 
-    /// What is reserved at the nodes that have engines, whose flows have so much weight together.
+    /// What is reserved at the nodes that have engines. `weight` returns the sum of the weights of a node's flows.
     fn nodes(&self, weight: impl Fn(&Node) -> u64) -> Vec<NodeUse> {
         let node = |(id, node): (usize, &Node)| NodeUse {
             name: node.name.clone(),

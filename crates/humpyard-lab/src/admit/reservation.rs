@@ -160,7 +160,7 @@ fn of_toml(path: &str, text: &str, first: usize) -> Result<Vec<Reservation>, Lab
     Ok(flows)
 }
 
-/// The tables of an array such as `[[flow]]`, and where they start; none where the key is not given.
+/// The tables of an array such as `[[flow]]`, and where they start; empty if the key is not given.
 pub(super) fn tables<'a, 't>(
     place: &TomlFile<'_>,
     table: &'t DeTable<'a>,

@@ -1,9 +1,9 @@
 //! What the machine adds to the work: how threads that never wait are interrupted, and what it takes to hand a packet over.
 //!
 //! A thread on each processor looks at the clock all the time, as dispatcher and workers do, and all of them at once: where two
-//! looks are far apart something else had the processor. From the stops of a worker and the dispatcher together comes how much
-//! is taken of any time at most, as a part and so much at once. Handing over is what a live run of one worker takes for each
-//! packet when there is no work, and the worker has one at a time.
+//! looks are far apart something else had the processor. The stops of a worker and the dispatcher together give the most that is
+//! taken of any time: a part of it, and an amount at once. The cost of handing over is the time per packet of a live run whose
+//! one worker has no work to do and gets one packet at a time.
 
 use core::sync::atomic::AtomicBool;
 use core::time::Duration;
@@ -29,9 +29,9 @@ use crate::costs::MachineCosts;
 use crate::costs::taken::Taken;
 use crate::run::run_live;
 
-/// Two looks at the clock that are so far apart had something between them, in ns.
+/// Between two looks at the clock that are this far apart, something else had the processor, in ns.
 const STOP: u64 = 1_000;
-/// Parts of the time for which it is told what is taken at once.
+/// Parts of the time, for each of which the result has the amount that is taken at once.
 const PARTS: [f64; 9] = [0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5];
 /// Runs that are made to see what handing over takes, and the length of their packets in bytes.
 const RUNS: usize = 5;

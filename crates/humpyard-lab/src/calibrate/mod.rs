@@ -98,8 +98,9 @@ pub struct Calibration {
     pub packets: usize,
     /// The services.
     pub services: Vec<ServiceCalibration>,
-    /// What it takes a core to go over to another service, at most, in ns: the largest of the services' 90 % quantiles of what
-    /// the first packet takes longer when everything was pushed out of the caches. None where no service was measured.
+    /// The longest time in which a core goes over to another service, in ns. The first packet of a service takes longer when its
+    /// data have left the caches; of each service this is the 90 % quantile, and here is the largest. `None`: no service was
+    /// measured.
     pub switch_upper_ns: Option<f64>,
     /// The ways between cores. `None`: they were not asked for.
     pub matrix: Option<Matrix>,
@@ -536,7 +537,7 @@ impl Calibration {
         }
     }
 
-    /// What `--topology` reads: the tree of the machine, with what was measured between its cores. None where that was not.
+    /// What `--topology` reads: the tree of the machine, with the times between its cores. `None`: they were not measured.
     ///
     /// A packet that stays takes what the median service was measured to take for one of 800 bytes, or 1 µs where none was.
     ///

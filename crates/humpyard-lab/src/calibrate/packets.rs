@@ -51,7 +51,7 @@ impl Packets {
         self.pools.iter().map(|pool| prepared(named, pool.clone())).collect()
     }
 
-    /// One of the pools, of so many packets.
+    /// Returns the pool of packets of this length, cut to this number of packets.
     pub(super) fn pool(&self, named: &Named, length: usize, packets: usize) -> Result<Vec<Frame>, LabError> {
         let at = LENGTHS.iter().position(|&of| of == length).unwrap_or_default();
         prepared(named, self.pools[at][..packets.min(PACKETS)].to_vec())

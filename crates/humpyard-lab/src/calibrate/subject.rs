@@ -74,7 +74,7 @@ impl Subject {
         })
     }
 
-    /// The time of one of the next packets of the pool, so many of which are worked on in a row, in ns.
+    /// Works on this number of packets of the pool in a row, and returns the time of one, in ns.
     pub(super) fn time(&mut self, pool: &[Frame], packets: usize) -> f64 {
         self.load(pool, packets);
         let started = Instant::now();

@@ -23,8 +23,8 @@
 //!
 //! A table `[machine]`, which need not be there, has what `calibrate --machine` measured: see [`MachineCosts`].
 //!
-//! `fixed_ns` must be there; `per_byte_ns` and `cold_ns` are 0 where they are not. `switch_upper_ns` is what a switch costs, unless
-//! a run is told otherwise; `expansion` is what leaves for a `--link`, and 1 where it is not given.
+//! `fixed_ns` is required; `per_byte_ns` and `cold_ns` default to 0. `switch_upper_ns` is the cost of a switch, unless an option
+//! of the run gives another. `expansion` is the bytes that leave for a `--link`, per byte that came; it defaults to 1.
 
 use core::time::Duration;
 use std::collections::BTreeMap;

@@ -14,7 +14,7 @@ use crate::figures::percent;
 pub struct Taken {
     /// The part, from 0 to below 1.
     pub part: f64,
-    /// So much at once.
+    /// The amount at once.
     #[serde(rename = "at_once_ns", serialize_with = "ns")]
     pub at_once: Duration,
 }

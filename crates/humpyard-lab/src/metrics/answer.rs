@@ -107,7 +107,7 @@ mod tests {
         prefers_open_metrics(&request)
     }
 
-    /// The headers of curl, a browser, Prometheus 2.42 and 3.0, and Prometheus that is told to scrape text.
+    /// The headers of curl, a browser, Prometheus 2.42 and 3.0, and Prometheus configured to scrape text.
     #[test]
     fn who_asks_gets_the_text_that_it_prefers() {
         for (accept, open_metrics) in [

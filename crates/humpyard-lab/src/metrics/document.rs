@@ -256,7 +256,7 @@ pub struct Ports {
     pub sent: Vec<Sent>,
 }
 
-/// So many flows are told.
+/// The most flows that a document has.
 const TOP_FLOWS: usize = 20;
 
 impl Snapshot {

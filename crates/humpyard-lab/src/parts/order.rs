@@ -43,7 +43,7 @@ fn cannot_hold(policy: &PolicySpec) -> Option<String> {
     Some(if policy.steers() {
         format!("`{policy}` may send packets of one flow to several cores, whose queues know nothing of each other")
     } else {
-        format!("`{policy}` serves packets in order of arrival, whoever their clients are, and holds none back")
+        format!("`{policy}` serves packets in order of arrival, of any client, and holds none back")
     })
 }
 

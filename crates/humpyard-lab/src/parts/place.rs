@@ -13,9 +13,9 @@ use crate::config::RunConfig;
 /// The topology of a run's cores, and where its threads sit.
 #[derive(Debug)]
 pub struct Placed {
-    /// None where all cores are the same.
+    /// `None`: all cores are the same.
     pub topology: Option<Topology>,
-    /// None where the runtime chooses.
+    /// `None`: the runtime chooses.
     pub seats: Option<Vec<Seat>>,
 }
 
@@ -53,8 +53,8 @@ pub fn placed(config: &RunConfig, cores: usize) -> Result<Placed, LabError> {
     }
 }
 
-/// Where the threads of several dispatchers with so many workers each sit, and the topology of the cores of each: that of the
-/// processors on which its workers sit.
+/// Returns where the threads of several dispatchers sit, and the topology of the cores of each: that of the processors on which
+/// its workers sit. `workers` has the number of workers of each dispatcher.
 pub(crate) fn placed_apart(
     config: &RunConfig,
     workers: &[usize],
@@ -95,8 +95,8 @@ pub(crate) fn placed_apart(
     Ok((places, topologies))
 }
 
-/// So many workers, 0 for the dispatcher alone, on the processors of a tree: those which the runtime chooses, in an order in
-/// which neighbours stand side by side.
+/// Places this number of workers (0: the dispatcher alone) on the processors of a tree. The runtime chooses the processors;
+/// neighbours stand side by side.
 fn on_processors(tree: &CoreTree, workers: usize) -> Result<Placed, LabError> {
     arranged(tree, &seats(workers), 0)
 }

@@ -1,4 +1,4 @@
-//! What speaks for a choice: how sure it is, and what becomes of it with more traffic or other cores.
+//! What speaks for a choice: how sure it is, and whether it holds with more traffic or other cores.
 
 use humpyard_policies::spec::PolicySpec;
 use serde::Serialize;
@@ -12,7 +12,7 @@ use crate::statistics::Statistic;
 
 /// Times faster than the traffic that was asked for.
 const FASTER: [f64; 3] = [1.5, 2.0, 3.0];
-/// Cores beyond those that were asked for are looked for up to so many times as many.
+/// More cores than were asked for are tried, up to this many times as many.
 pub(super) const TIMES_CORES: usize = 8;
 /// Most cores of a simulation.
 pub(super) const CORES_MAX: usize = 16_384;
@@ -75,7 +75,7 @@ pub struct CoresNeeded {
     pub command: Option<String>,
 }
 
-/// The figure by which the winner and another are told apart: the objective, the bound that decides, or else p99.
+/// The figure that tells the winner from another: the objective, the bound that decides, or else p99.
 pub(super) fn decisive(goal: &Goal, winner: &MeasuredFigures, other: &MeasuredFigures) -> GoalFigure {
     let differs = |figure: &&GoalFigure| figure.of(winner) != figure.of(other);
     let bound = &goal.tightest(other).figure;

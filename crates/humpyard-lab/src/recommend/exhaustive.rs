@@ -71,7 +71,7 @@ fn regret(goal: &Goal, pick: &Ranked<'_>, best: &Ranked<'_>) -> f64 {
             if one == other { 0.0 } else { (one - other).abs() / other.abs() }
         }
         (true, ..) => there - picked,
-        // Both are beyond it, by so many times the bound.
+        // Both are beyond the bound; they are compared by how many times.
         _ => (1.0 - picked) / (1.0 - there) - 1.0,
     }
 }

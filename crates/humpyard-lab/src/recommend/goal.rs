@@ -14,12 +14,12 @@ use crate::figures::figure;
 use crate::statistics::Kind;
 use humpyard_text::quantity::{parse_count, parse_duration};
 
-/// So many standard deviations of a count are chance.
+/// A count that strays by this many standard deviations may do so by chance.
 const CHANCE: f64 = 3.0;
-/// By so much a part of the input may be worse than all of it.
+/// The factor by which a part of the input may be worse than all of it.
 const SLACK: f64 = 1.25;
 
-/// Bounds below this are not told in percent.
+/// Bounds below this are not given in percent.
 const LEAST_PERCENT: f64 = 1e-4;
 
 /// What is wanted: `late<0.1%@2ms,ooo<0.01%,min=p99`.
@@ -166,8 +166,8 @@ impl Goal {
         Score([1.0, objective, margin, p99, mean])
     }
 
-    /// The goal with bounds that so many packets can be held to: a few of them are late or out of order by chance alone, and delays
-    /// differ from part to part of the input.
+    /// The goal with bounds that a part of the input with this number of packets can be held to: a few of them are late or out of
+    /// order by chance alone, and delays differ from part to part.
     pub(super) fn lenient(&self, packets: usize) -> Self {
         let packets = packets.max(1) as f64;
         let bounds = self.bounds.iter().map(|Bound { figure, value }| {

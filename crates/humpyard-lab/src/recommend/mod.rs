@@ -76,7 +76,7 @@ pub struct RecommendOptions {
     pub goal: Goal,
     /// The policies that are tried. None, or the program's own alone: all that fit, and its own beside them.
     pub policies: Vec<PolicySpec>,
-    /// So many packets of the input are looked at, at most.
+    /// The most packets of the input that are looked at.
     pub packets: u64,
     /// Simulations of the whole input that the search may take; none is [`BUDGET`].
     pub budget: Option<u32>,
@@ -233,7 +233,7 @@ pub struct Recommendation {
     pub command: Option<String>,
 }
 
-/// Where an objective is given, hashing may be so much worse and is still enough.
+/// If an objective is given, hashing is enough although it is worse by up to this part.
 const NEARLY: f64 = 0.02;
 
 /// Finds the policy that keeps the goal best.

@@ -47,7 +47,7 @@ pub(super) fn page(said: &Recommendation, command: &str) -> Markup {
         }
         section id="loads" {
             h2 { "With more traffic" }
-            p { "The same packets, so many times faster; under the first seed." }
+            p { "The same packets, but faster by the factor of each row; under the first seed." }
             (variations(said, &said.more_traffic, |varied| format!("x{}", varied.multiplier)))
         }
         section id="cores" {

@@ -13,13 +13,13 @@ use super::goal::{Goal, Score};
 use super::trials::{Part, Progress, Trial, Trials};
 use crate::LabError;
 
-/// So many candidates come to the end.
+/// The number of candidates that come to the end.
 pub(super) const FINALISTS: usize = 6;
 /// This many candidates with the shortest tails of delay come to the end with them.
 const STEADY: usize = 2;
 /// Candidates that a finalist stands for, as the plan has it: they run under all seeds, too.
 const ALIKE: usize = 2;
-/// Under so many seeds; the worst of each figure counts, for nobody chooses how flows hash.
+/// Seeds under which each finalist runs. The worst of each figure counts, because nobody chooses how flows hash.
 pub(super) const SEEDS: u64 = 3;
 /// Simulations of the whole input that a search takes, unless told otherwise.
 pub const BUDGET: u32 = 84;

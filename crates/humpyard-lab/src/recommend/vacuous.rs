@@ -9,7 +9,8 @@ use crate::config::RunConfig;
 use crate::figures::time;
 use crate::statistics::Kind;
 
-/// A bound on a delay is kept by so great a factor that it tells no policies apart; so many times as long must a run last.
+/// If every policy keeps a bound on a delay by this factor, the bound does not tell policies apart. A run must last this many
+/// times as long as the bound.
 const TIMES: f64 = 10.0;
 
 /// A bound that says nothing here, and why.

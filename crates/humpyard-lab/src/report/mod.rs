@@ -1,5 +1,5 @@
-//! A comparison as a page for those who were not there: what was run, what came of it in words, plots with their numbers
-//! beside, and how to do it again. One file, which fetches nothing and needs no script.
+//! A comparison as a page for readers who did not run it: what was run, the result in words, plots with their numbers beside,
+//! and how to run it again. The page is one file, which fetches nothing and needs no script.
 
 mod page;
 mod plots;

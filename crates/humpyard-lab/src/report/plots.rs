@@ -43,7 +43,7 @@ fn distribution(
     plot
 }
 
-/// How one figure compares: a bar for each policy, with its confidence interval. None where it is 0 everywhere.
+/// How one figure compares: a bar for each policy, with its confidence interval. `None`: it is 0 everywhere.
 pub(super) fn bars(policies: &[PolicyStatistics], of: &Figure) -> Option<BarPlot> {
     let bar = |policy: &PolicyStatistics| {
         let statistic = &policy.figures[of.key];

@@ -55,7 +55,7 @@ pub struct RunResult {
     pub offered: Offered,
     /// What became of every packet.
     pub packets: PacketCounts,
-    /// By dispatcher, what became of its packets; left out where there is one.
+    /// By dispatcher, the account of its packets; left out if there is one dispatcher.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dispatchers_detail: Vec<DispatcherResult>,
     /// What the interfaces counted; empty where packets came from and went elsewhere.
@@ -170,8 +170,8 @@ impl RunResult {
 pub struct DispatcherResult {
     /// Its workers: as many of `cores_detail`, behind those of the dispatchers before.
     pub workers: usize,
-    /// What became of its packets. What an interface did not take counts as forwarded here, for nobody tells whose it was, and what one
-    /// dropped before is in nobody's.
+    /// The account of its packets. Packets that an interface did not take count as forwarded here, because it is unknown whose they
+    /// were. Packets that an interface dropped before they came in are in no dispatcher's account.
     pub packets: PacketCounts,
     /// Flows that it saw.
     pub flows: u64,

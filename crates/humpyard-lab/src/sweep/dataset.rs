@@ -179,7 +179,7 @@ pub(super) struct Manifest<'a> {
 struct Effort {
     /// By the clock, of the last call.
     seconds: f64,
-    /// None where others than this process made the simulations.
+    /// `None`: other processes made the simulations.
     threads: Option<usize>,
 }
 

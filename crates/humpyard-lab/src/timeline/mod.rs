@@ -338,7 +338,7 @@ impl Writing {
         self.event(self.now, TrackEvent { name: Some(name.to_owned()), debug_annotations: about, ..instant });
     }
 
-    /// So many packets more wait for a service.
+    /// Adds this number to the packets that wait for a service.
     fn on_waiting(&mut self, service: ServiceId, more: i64) {
         let index = service.index();
         self.services[index].waiting += more;

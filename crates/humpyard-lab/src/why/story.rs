@@ -65,7 +65,7 @@ pub struct DelayFigures {
 pub struct FlowStory {
     /// Its name.
     pub flow: String,
-    /// What became of its packets.
+    /// The fate of its packets.
     pub packets: PacketFates,
     /// Their delays.
     pub delay_ns: DelayFigures,
@@ -97,7 +97,7 @@ pub struct PacketStory {
     pub length: u32,
     /// When it came, since the start of the run.
     pub arrival_ns: u64,
-    /// What became of it: `left`, `ended`, `held`, or why it was dropped.
+    /// Its fate: `left`, `ended`, `held`, or the reason why it was dropped.
     pub fate: &'static str,
     /// Its delay. `None`: it did not leave.
     pub delay_ns: Option<u64>,

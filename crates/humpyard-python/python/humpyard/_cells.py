@@ -143,7 +143,7 @@ class _Map(Generic[T, R]):
         return (done for done in self.do_or_look(tasks, None) if done is not None)
 
     def do_or_look(self, tasks: Iterable[T], every: float | None) -> Iterator[tuple[T, R, float] | None]:
-        """Do tasks, as `do`. While nothing comes, yield None each so many seconds."""
+        """Do tasks, as `do`. While nothing comes, yield None every `every` seconds."""
         left = iter(tasks)
         try:
             while self._fill(left):

@@ -323,7 +323,7 @@ class Frame:
 
     @staticmethod
     def from_columns(columns: Mapping[str, Sequence[Any]]) -> Frame:
-        """Make a table of columns that are lists of numbers, texts or truth values, with None where there is none."""
+        """Make a table of columns that are lists of numbers, texts or truth values, with None for a missing value."""
     @property
     def columns(self) -> list[str]:
         """The names of the columns."""
@@ -358,7 +358,7 @@ def run(
     record: bool,
     progress: _Progress,
 ) -> tuple[str, Record | None, list[str]]:
-    """Do one run: its document, what became of its packets, and what there is to warn of."""
+    """Do one run: its document, the fate of its packets, and its warnings."""
 
 def compare(
     policies: Sequence[object],

@@ -77,7 +77,7 @@ class RunResult(Document):
     """
 
     def __init__(self, document: dict[str, Any], record: Record | None = None) -> None:
-        """Take the document of a run, and perhaps what became of its packets."""
+        """Take the document of a run, and perhaps the fate of its packets."""
         super().__init__(document)
         self._record = record
 

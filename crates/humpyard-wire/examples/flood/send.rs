@@ -26,7 +26,7 @@ const FLOWS: i32 = 1_024;
 const REPEAT: u32 = 1 << 20;
 /// Frames that are under way at once: what the kernel gives to a driver in one go.
 const BATCH: u32 = 64;
-/// Bytes of a frame that whoever forwards it may have written to.
+/// Bytes of a frame that a forwarder may have written to.
 const HEADERS: usize = 40;
 /// Where the time is at which a frame was sent, in ns: at the start of the payload.
 pub(crate) const STAMP: i16 = 42;

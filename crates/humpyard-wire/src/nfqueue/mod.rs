@@ -45,7 +45,7 @@ params! {
 
 /// What a message in the socket takes up there, about: an Ethernet frame, and what the kernel says beside it.
 const MESSAGE_BYTES: usize = 2_048;
-/// Verdicts go to the kernel together, as soon as they are so many bytes.
+/// Verdicts go to the kernel together, as soon as they have this number of bytes.
 const BATCH_BYTES: usize = 32_768;
 /// How often verdicts are offered again for which the kernel has no memory at the moment.
 const TRIES: u32 = 64;

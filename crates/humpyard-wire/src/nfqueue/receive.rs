@@ -27,7 +27,7 @@ pub(crate) struct QueueSource {
     buffer: Vec<u8>,
     /// Messages that came while the queue was set up.
     early: VecDeque<Vec<u8>>,
-    /// Opened while there are privileges; none where this user may not read it.
+    /// Opened while there are privileges. `None`: this user may not read it.
     statistics: Option<File>,
     /// What the kernel called the last packet: it counts them, so that a gap is packets lost.
     last: Option<u32>,

@@ -3,7 +3,7 @@
 /// A packet that waits: what the kernel calls it, and what it was.
 #[derive(Debug, Default)]
 struct Place {
-    /// None where no packet is.
+    /// `None`: there is no packet.
     id: Option<u32>,
     bytes: Vec<u8>,
 }

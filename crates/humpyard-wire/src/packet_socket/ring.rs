@@ -57,8 +57,8 @@ pub(super) struct Received<'a> {
 }
 
 impl Ring {
-    /// Makes the ring of a socket, of at least so many bytes; a block that is not full is ours
-    /// after so many ms.
+    /// Makes the ring of a socket, of at least `bytes`. A block that is not full is ours after
+    /// `timeout_ms`.
     pub(super) fn new(socket: &OwnedFd, bytes: usize, timeout_ms: u32) -> io::Result<Self> {
         let blocks = bytes.div_ceil(BLOCK_BYTES).max(2);
         let request = libc::tpacket_req3 {

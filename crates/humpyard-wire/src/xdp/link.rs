@@ -50,7 +50,7 @@ struct LinkCreate {
 pub(super) struct SocketMap(Map);
 
 impl SocketMap {
-    /// A map for so many queues.
+    /// Makes a map for this number of queues.
     pub(super) fn new(queues: u32) -> io::Result<Self> {
         Ok(Self(Map::new(MAP_OF_XDP_SOCKETS, size_of::<c_int>(), queues)?))
     }

@@ -15,8 +15,8 @@ use crate::system::Mapping;
 /// Memory of which a ring is made.
 ///
 /// # Safety
-/// So many bytes from the start on may be read and written through the pointer for as long as the value lives, and nobody in
-/// this program makes references into them but who holds the value.
+/// The bytes from the start on may be read and written through the pointer for as long as the value lives. Only the holder of
+/// the value makes references into them.
 pub(super) unsafe trait Memory {
     /// Where it begins.
     fn start(&self) -> NonNull<u8>;
@@ -54,7 +54,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// How the kernel lays out a ring of so many entries.
+    /// Returns how the kernel lays out a ring of `count` entries.
     pub(super) fn of(offsets: &libc::xdp_ring_offset, count: u32) -> Self {
         Self {
             producer: offsets.producer as usize,
@@ -180,7 +180,7 @@ impl<E: Entry, M: Memory> Producer<E, M> {
         self.put.wrapping_sub(self.taken)
     }
 
-    /// Whether there was room for so many more when last looked.
+    /// Whether there was room for this number of further entries at the last look.
     pub(super) const fn has_room(&self, entries: u32) -> bool {
         self.inside() + entries <= self.shared.layout.count
     }
@@ -294,7 +294,7 @@ mod tests {
 
     const LAYOUT: Layout = Layout { producer: 0, consumer: 64, flags: 128, entries: 192, count: 8 };
 
-    /// Both ends of a ring of so many entries whose counters begin at `begin`.
+    /// Both ends of a ring of `count` entries whose counters begin at `begin`.
     fn ring(count: u32, begin: u32) -> (Producer<u64, Plain>, Consumer<u64, Plain>) {
         let layout = Layout { count, ..LAYOUT };
         let words = vec![0_u64; layout.bytes::<u64>() / 8].into_boxed_slice();

@@ -146,7 +146,7 @@ pub(super) fn statistics(socket: &OwnedFd) -> io::Result<libc::xdp_statistics> {
     option(socket, libc::SOL_XDP, libc::XDP_STATISTICS)
 }
 
-/// Lets the kernel hold so many bytes of copies under way, and send so many frames with one call, if it can.
+/// Lets the kernel hold `bytes` of copies under way, and send `frames` with one call, if it can.
 pub(super) fn widen(socket: &OwnedFd, bytes: usize, frames: u32) {
     let bytes = libc::c_int::try_from(bytes / 2).unwrap_or(libc::c_int::MAX);
     // Without them, more calls are needed; nothing else.
@@ -156,7 +156,7 @@ pub(super) fn widen(socket: &OwnedFd, bytes: usize, frames: u32) {
     let _ = set_option(socket, libc::SOL_XDP, SEND_BUDGET, &(frames as libc::c_int));
 }
 
-/// Lets the kernel look at the card when this socket asks, for at most so many frames, rather than by interrupts.
+/// Lets the kernel look at the card when this socket asks, for at most `budget` frames, rather than by interrupts.
 pub(super) fn prefer_busy_poll(socket: &OwnedFd, budget: u64) -> io::Result<()> {
     set_option(socket, libc::SOL_SOCKET, PREFER_BUSY_POLL, &1)?;
     set_option(socket, libc::SOL_SOCKET, BUSY_POLL, &BUSY_POLL_US)?;

@@ -153,12 +153,12 @@ impl XdpSink {
         ((u64::from(sum) * self.queues.len() as u64) >> 32) as usize
     }
 
-    /// Whether a queue takes so many parts now.
+    /// Whether a queue takes this number of parts now.
     fn has_room(&self, queue: usize, parts: u32) -> bool {
         self.free.len() >= parts as usize && self.queues[queue].leaving.has_room(parts)
     }
 
-    /// Makes room for so many parts; false if there is none to be had.
+    /// Makes room for this number of parts; `false`: there is not enough.
     fn make_room(&mut self, queue: usize, parts: u32) -> Result<bool, TrafficError> {
         for _ in 0..TRIES {
             self.take_back();

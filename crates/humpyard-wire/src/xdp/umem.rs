@@ -36,7 +36,7 @@ pub(super) struct Umem {
 }
 
 impl Umem {
-    /// So many chunks of so many bytes, and each of them.
+    /// Maps `chunks` chunks of `chunk_bytes` each, and returns them one by one beside.
     pub(super) fn new(chunks: usize, chunk_bytes: u32) -> io::Result<(Self, impl Iterator<Item = Chunk> + use<>)> {
         let memory = Mapping::private(chunks * chunk_bytes as usize)?;
         let all = (0..chunks as u64).map(move |chunk| Chunk { address: chunk * u64::from(chunk_bytes) });

@@ -115,7 +115,7 @@ impl Expected {
         self.came += 1;
     }
 
-    /// Takes frames until so many have come in all.
+    /// Takes frames until `count` have come in all.
     fn take(&mut self, source: &mut dyn Source, count: u32) {
         let (mut frame, until) = (Frame::default(), Instant::now() + PATIENCE);
         while self.came < count {
@@ -128,7 +128,7 @@ impl Expected {
     }
 }
 
-/// Sends so many frames from one end to the other, some at a time.
+/// Sends `count` frames from one end to the other, some at a time.
 fn pass(from: &mut dyn Sink, to: &mut dyn Source, make: fn(u32) -> Frame, count: u32) {
     let mut expected = Expected::new(make);
     for number in 0..count {
@@ -145,8 +145,8 @@ fn pass(from: &mut dyn Sink, to: &mut dyn Source, make: fn(u32) -> Frame, count:
     assert_eq!((received.frames, received.missed, received.left, received.malformed), (count.into(), 0, 0, 0));
 }
 
-/// Who sends by so many queues: a packet socket has a queue for each processor that it happens to run on, and so keeps flows in
-/// order by one queue only.
+/// The port that sends by this number of queues. A packet socket has a queue for each processor that it runs on, so it keeps
+/// flows in order by one queue only.
 const fn sender(queues: u32) -> &'static str {
     if queues == 1 { "iface:b" } else { "xdp:b" }
 }
@@ -287,7 +287,7 @@ impl Drop for SetAtEnd<'_> {
     }
 }
 
-/// Carries frames between two ports until it is told to stop; answers what both have counted.
+/// Carries frames between two ports until `stop` is set, and returns what both have counted.
 fn carry(mut left: Ports, mut right: Ports, stop: &AtomicBool) -> [Received; 2] {
     let mut frame = Frame::default();
     let mut carry = |source: &mut dyn Source, sink: &mut dyn Sink| {

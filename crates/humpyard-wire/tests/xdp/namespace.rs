@@ -24,7 +24,7 @@ impl End {
 }
 
 impl Pair {
-    /// Makes them, both interfaces with so many queues and up; none, and a word on why, where that cannot be done.
+    /// Makes them, both interfaces with this number of queues, and up. `None`, after it has printed why: that cannot be done.
     pub(crate) fn new(queues: u32) -> Option<Self> {
         if !possible() {
             return None;
