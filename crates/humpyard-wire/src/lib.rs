@@ -47,8 +47,8 @@ pub use self::packet_socket::{BUCKETS, FanOutTable};
 pub use self::ports::{FannedOut, Ports, absent, mtu, needed, open, open_fanned_out};
 pub use self::privilege::{drop_privileges, may_share};
 pub use self::steer::{
-    BareProgram, BucketCounters, FLOW_SAMPLE, FlowCount, HandOver, Hashing, IndirectionTable, PacketCount, PinnedTable,
-    ProcessorCount, ReceiveSteering, processors, receive_masks,
+    BareProgram, BucketCounters, FLOW_SAMPLE, FlowCount, HandOver, Hashing, IndirectionTable, NapiThreads, PacketCount,
+    PinnedTable, ProcessorCount, ReceiveSteering, ThreadTime, processors, receive_masks,
 };
 
 /// Waits until one of these has something to read.
