@@ -15,7 +15,7 @@ pub fn parse_count(text: &str) -> Option<f64> {
     digits.parse::<f64>().ok().filter(|count| count.is_finite()).map(|count| count * factor)
 }
 
-/// Returns a span of time with its unit: `500us`, `2ms`, `1.5s`, `2min`.
+/// Returns a span of time with its unit: `500us`, `2ms`, `1.5s`, `2min`, `24h`.
 ///
 /// # Errors
 /// Anything else.
@@ -27,6 +27,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, TextError> {
         "ms" => 1e6,
         "s" => 1e9,
         "min" => 60e9,
+        "h" => 3600e9,
         _ => f64::NAN,
     };
     match digits.parse::<f64>() {
@@ -36,7 +37,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, TextError> {
         Ok(value) if value >= 0.0 && !factor.is_nan() => {
             Err(TextError::new(format!("a time is {:.0} s at most; not `{text}`", TIME_MAX_NS / 1e9)))
         }
-        _ => Err(TextError::new(format!("a time has a unit (ns, us, ms, s, min), for example 2ms; not `{text}`"))),
+        _ => Err(TextError::new(format!("a time has a unit (ns, us, ms, s, min, h), for example 2ms; not `{text}`"))),
     }
 }
 
@@ -68,7 +69,8 @@ mod tests {
     fn times_read_as_people_write_them() {
         assert_eq!(parse_duration("1.5ms").unwrap(), Duration::from_micros(1500));
         assert_eq!(parse_duration("500us").unwrap(), Duration::from_micros(500));
-        for bad in ["", "2", "-2ms", "2 ms", "ms", "2h", "1e30s"] {
+        assert_eq!(parse_duration("24h").unwrap(), Duration::from_secs(86_400));
+        for bad in ["", "2", "-2ms", "2 ms", "ms", "2d", "1e30s"] {
             assert!(parse_duration(bad).is_err(), "{bad}");
         }
         let said = parse_duration("99999999999999999s").unwrap_err().to_string();

@@ -43,6 +43,7 @@ pub mod sink;
 pub mod source;
 pub mod spread;
 pub mod steer_record;
+pub mod steer_samples;
 pub mod table;
 pub mod test_captures;
 pub mod tunnel;

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::TrafficError;
 use crate::source::{Numbered, NumberedFlows, Source};
+use crate::steer_samples::SampleStore;
 use crate::table::{self, TableFlows};
 
 /// The version of records that is written and read.
@@ -62,6 +63,10 @@ pub struct SteerSample {
     /// What became of packets that were handed to other processors. `None`: nothing steers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handed: Option<HandedSample>,
+    /// Threads of the kernel that take packets from the interface (threaded NAPI) and are visible: their time counts as
+    /// softirq. `None`: there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub napi_threads: Option<u32>,
 }
 
 /// What became of packets on their way to other processors.
@@ -104,7 +109,8 @@ pub struct QueueSample {
 pub struct ProcessorSample {
     /// Its number.
     pub processor: u32,
-    /// Time in interrupts and in what the kernel defers of them, most of which is of packets, in ns.
+    /// Time in interrupts and in what the kernel defers of them, most of which is of packets, in ns; that of threads
+    /// which take packets from the interface (threaded NAPI), too.
     pub softirq_ns: u64,
     /// Time in the rest of the kernel, in ns.
     pub system_ns: u64,
@@ -160,17 +166,17 @@ impl RecordHead {
 }
 
 impl SteerRecord {
-    /// Reads a whole record. A last line that was cut is left out.
+    /// Reads a whole record. A last line that was cut is left out. Samples of a long one are merged: [`SampleStore`].
     ///
     /// # Errors
     /// A file that cannot be read, and one that is no record: with the line.
     pub fn read(path: &str) -> Result<Self, TrafficError> {
         let mut reader = RecordReader::open(path)?;
-        let mut samples = Vec::new();
+        let mut samples = SampleStore::new(reader.head.clone());
         while let Some(sample) = reader.next_sample()? {
             samples.push(sample);
         }
-        Ok(Self { head: reader.head, samples })
+        Ok(samples.finish())
     }
 
     /// Returns the processors that were there, ascending. The kernel may have numbers for more.
@@ -246,7 +252,11 @@ impl RecordReader {
     pub fn open(path: &str) -> Result<Self, TrafficError> {
         let refuse = |what: &str| TrafficError::unusable(path, what);
         let file = File::open(path).map_err(|error| refuse(&format!("the record cannot be read: {error}")))?;
-        let bytes = file.metadata().map_or(0, |metadata| metadata.len());
+        let metadata = file.metadata().ok();
+        if metadata.as_ref().is_some_and(|metadata| metadata.is_dir()) {
+            return Err(refuse("this is a directory: name a record of `humpyard steer --record`"));
+        }
+        let bytes = metadata.map_or(0, |metadata| metadata.len());
         let mut lines = BufReader::new(file).lines();
         // What is no text is no record, either.
         let first = lines.next().and_then(Result::ok).unwrap_or_default();

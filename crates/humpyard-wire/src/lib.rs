@@ -48,7 +48,7 @@ pub use self::ports::{FannedOut, Ports, absent, mtu, needed, open, open_fanned_o
 pub use self::privilege::{drop_privileges, may_share};
 pub use self::steer::{
     BareProgram, BucketCounters, CPU_MAP_SIZE, FLOW_SAMPLE, FlowCount, HandOver, Hashing, IndirectionTable,
-    PacketCount, PinnedTable, ProcessorCount, ReceiveSteering, processors, receive_masks,
+    NapiThreads, PacketCount, PinnedTable, ProcessorCount, ReceiveSteering, ThreadTime, processors, receive_masks,
 };
 
 /// Waits until one of these has something to read.

@@ -120,6 +120,9 @@ fn heavy_flows_are_found() {
     assert_eq!((heaviest.ports, heaviest.protocol), ((20_000, 9000), 17));
     let expected = 2000 / FLOW_SAMPLE;
     assert!((expected / 2..2 * expected).contains(&heaviest.count.packets), "{heaviest:?}");
+    assert_eq!(by_bucket(&counters)[heaviest.bucket as usize].packets / 2000, 1, "its bucket has its packets");
+    let of_bucket = heaviest.of_bucket.unwrap();
+    assert!((heaviest.count.packets..=heaviest.count.packets + 20).contains(&of_bucket), "{heaviest:?}");
     assert!(counters.heavy_flows(3).unwrap().is_empty(), "each is reported once");
 }
 

@@ -400,8 +400,13 @@ fn what_cannot_be_is_refused_in_a_line() {
         PinnedTable::open(object, maps, HASHING, GUARD).map(|_| ()).unwrap_err().to_string()
     };
     let elsewhere = refusal(&files.object(), files.0.path());
-    let mount = format!("mount -t bpf bpf {}", files.0.path().display());
-    assert!(elsewhere.ends_with(&mount), "{elsewhere}");
+    let said = format!("`{}` is in no BPF file system: take /sys/fs/bpf", files.0.path().display());
+    assert!(elsewhere.contains(&said), "{elsewhere}");
+    let pipe = files.0.path().join("pipe");
+    run(Command::new("mkfifo").arg(&pipe));
+    assert!(refusal(&pipe, &files.maps()).contains("there is a device or a pipe of this name"));
+    assert!(!pipe.is_file(), "it is still a pipe");
+    std::fs::remove_file(&pipe).unwrap();
     assert!(refusal(&files.object(), Path::new("/nowhere")).contains("/nowhere"));
     assert!(refusal(Path::new("/nowhere/steer.o"), &files.maps()).contains("cannot be written"));
     assert!(refusal(files.0.path(), &files.maps()).contains("cannot be written"), "a directory");

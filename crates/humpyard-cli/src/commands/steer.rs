@@ -1,6 +1,5 @@
 //! `steer`: what arrives at an interface of this machine, why a processor is hot, and what policies would have done.
 
-use core::num::NonZeroU16;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::io::{self, BufWriter, Write};
@@ -9,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use humpyard::lab::metrics::Endpoint;
+use humpyard::lab::metrics::{Endpoint, PacketsBy};
 use humpyard::lab::parse_duration;
 use humpyard::lab::steer::{
     Applied, ApplyOptions, DiagnoseOptions, Diagnosis, LiveFigures, ObserveOptions, RPS, RecordHead, STEER_POLICIES,
@@ -32,6 +31,12 @@ use crate::stop;
 
 /// Samples shorter than this cost more than they tell.
 const SAMPLE_MIN: Duration = Duration::from_millis(10);
+
+/// Where programs look for the table of a fan-out group.
+const MAPS: &str = "/sys/fs/bpf";
+
+/// What a packet is taken to cost a reader.
+const COST: Duration = Duration::from_micros(1);
 
 /// The kernel's program compares the guard time in 32 bits of ns.
 const GUARD_MAX: Duration = Duration::from_secs(2);
@@ -61,7 +66,8 @@ pub(crate) struct SteerArguments {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "longest", "every", "buckets"])]
     pub(crate) from: Option<String>,
     /// Steer only if the policy is foreseen to make 99 of 100 packets this much faster
-    #[arg(long, value_name = "PART", conflicts_with_all = ["observe", "from", "undo"], value_parser = part)]
+    #[arg(long, value_name = "PART", conflicts_with_all = ["observe", "from", "undo"])]
+    #[arg(allow_hyphen_values = true, value_parser = part)]
     pub(crate) apply_if: Option<f64>,
     /// End by itself, and with exit code 1, if more packets are dropped than before, or a processor is busier, for this long
     #[arg(long, value_name = "TIME", conflicts_with_all = ["observe", "from", "undo"], allow_hyphen_values = true)]
@@ -77,13 +83,14 @@ pub(crate) struct SteerArguments {
     pub(crate) hand_over: String,
     /// The sockets of the fan-out group (fanout:FILE): the threads of the program that reads
     #[arg(long, value_name = "N", conflicts_with_all = ["observe", "from", "undo"])]
-    pub(crate) sockets: Option<NonZeroU16>,
-    /// The directory of the BPF file system in which the table of the fan-out group is
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["observe", "from", "undo"], default_value = "/sys/fs/bpf")]
-    pub(crate) maps: PathBuf,
-    /// What a packet costs a reader of the fan-out group
-    #[arg(long, value_name = "TIME", conflicts_with_all = ["observe", "from", "undo"], allow_hyphen_values = true, default_value = "1us")]
-    pub(crate) cost: String,
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) sockets: Option<u16>,
+    /// The directory of the BPF file system in which the table of the fan-out group is (/sys/fs/bpf)
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["observe", "from", "undo"])]
+    pub(crate) maps: Option<PathBuf>,
+    /// What a packet costs a reader of the fan-out group (1us)
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["observe", "from", "undo"], allow_hyphen_values = true)]
+    pub(crate) cost: Option<String>,
     /// How long to watch; Ctrl-C ends it earlier
     #[arg(long = "for", value_name = "TIME", allow_hyphen_values = true, default_value = "60s")]
     pub(crate) longest: String,
@@ -115,6 +122,7 @@ pub(crate) struct SteerArguments {
 /// `humpyard steer`.
 pub(crate) fn steer(arguments: &SteerArguments) -> Result<ExitCode, Failure> {
     let stop = stop::on_signal()?;
+    check_names(arguments)?;
     if let Some(interface) = &arguments.undo {
         let undone = undo(interface)?;
         Output::of(&arguments.common.output).answer(&undone, || undone_text(&undone))?;
@@ -172,7 +180,7 @@ fn applied(arguments: &SteerArguments, target: &SteerTarget, stop: &AtomicBool) 
     let [policy] = &policies(&arguments.policy)?[..] else {
         return Err(Failure::new("--apply steers by one policy: name it, such as --policy rss++"));
     };
-    let time = |option: &str, text: &Option<String>| text.as_deref().map(|text| duration(option, text)).transpose();
+    let time = |option: &str, text: &Option<String>| text.as_deref().map(|text| positive(option, text)).transpose();
     let (rollback, until) = (time("rollback", &arguments.rollback)?, time("until", &arguments.until)?);
     let guard = guard(arguments)?;
     hand_over(arguments)?;
@@ -191,8 +199,8 @@ fn applied(arguments: &SteerArguments, target: &SteerTarget, stop: &AtomicBool) 
         target: target.clone(),
         observe: ObserveOptions { longest: until, ..observe_options(arguments, target.interface().unwrap_or(""))? },
         policy: policy.clone(),
-        sockets: arguments.sockets.map_or(0, NonZeroU16::get).into(),
-        maps: arguments.maps.clone(),
+        sockets: arguments.sockets.unwrap_or(0).into(),
+        maps: arguments.maps.clone().unwrap_or_else(|| PathBuf::from(MAPS)),
         cost_ns,
         guard,
         rollback,
@@ -210,7 +218,7 @@ fn applied(arguments: &SteerArguments, target: &SteerTarget, stop: &AtomicBool) 
         caution.iter().for_each(|caution| output::say(&format!("humpyard: {caution}")));
     }
     let progress = Progress::new(&policy.to_string(), arguments.common.quiet);
-    let figures = LiveFigures::new(&target.to_string(), &policy.to_string());
+    let figures = LiveFigures::new(&target.to_string(), &policy.to_string(), target.packets_by());
     let _serving = endpoint.map(|endpoint| figures.serve(endpoint)).transpose()?;
     let mut packets = 0;
     let applied = steering.run(stop, &mut |steered| {
@@ -229,8 +237,14 @@ fn check_options(arguments: &SteerArguments, target: &SteerTarget) -> Result<(),
     if arguments.inner && matches!(target, SteerTarget::Rss(_) | SteerTarget::Rps(_)) {
         return Err(Failure::new(format!("--inner: the hash of {target} is not humpyard's: take cpumap:")));
     }
-    if arguments.sockets.is_some() && target.interface().is_some() {
-        return Err(Failure::new("--sockets: only fanout:FILE has sockets"));
+    let of_readers = [
+        ("sockets", arguments.sockets.is_some()),
+        ("maps", arguments.maps.is_some()),
+        ("cost", arguments.cost.is_some()),
+    ];
+    let given = of_readers.iter().find(|(_, is_given)| *is_given && target.interface().is_some());
+    if let Some((option, _)) = given {
+        return Err(Failure::new(format!("--{option}: only fanout:FILE has readers; leave it out with {target}")));
     }
     if arguments.record.is_some() && target.interface().is_none() {
         return Err(Failure::new("--record: with fanout:FILE no interface is watched"));
@@ -277,7 +291,8 @@ fn fanout_cost(arguments: &SteerArguments) -> Result<f64, Failure> {
     if arguments.apply_if.is_some() || arguments.rollback.is_some() {
         return Err(Failure::new("--apply-if and --rollback need an interface: what readers drop is not known here"));
     }
-    Ok(duration("cost", &arguments.cost)?.as_nanos() as f64)
+    let cost = arguments.cost.as_deref().map(|cost| positive("cost", cost)).transpose()?;
+    Ok(cost.unwrap_or(COST).as_nanos() as f64)
 }
 
 fn undone_text(undone: &Undone) -> String {
@@ -344,6 +359,33 @@ fn duration(option: &str, text: &str) -> Result<Duration, Failure> {
     parse_duration(text).map_err(|error| Failure::new(format!("--{option}: {error}")))
 }
 
+/// A time above 0.
+fn positive(option: &str, text: &str) -> Result<Duration, Failure> {
+    let time = duration(option, text)?;
+    match time.is_zero() {
+        true => Err(Failure::new(format!("--{option}: give a time above 0, such as 30s; not `{text}`"))),
+        false => Ok(time),
+    }
+}
+
+/// Rejects what cannot be the name of an interface: a target is none.
+fn check_names(arguments: &SteerArguments) -> Result<(), Failure> {
+    let SteerArguments { observe, undo, apply, .. } = arguments;
+    let of_target = apply.as_ref().and_then(SteerTarget::interface);
+    let names = [("observe", observe.as_deref()), ("undo", undo.as_deref()), ("apply", of_target)];
+    for (option, name) in names.into_iter().filter_map(|(option, name)| Some((option, name?))) {
+        if name.is_empty() || name.contains([':', '/']) || name.contains(char::is_whitespace) {
+            let of = if option == "apply" {
+                "a target has the name of an interface behind its colon"
+            } else {
+                "give the name of an interface"
+            };
+            return Err(Failure::new(format!("--{option}: {of}, such as eth0; not `{name}`")));
+        }
+    }
+    Ok(())
+}
+
 fn policies(given: &[String]) -> Result<Vec<PolicySpec>, Failure> {
     let names: Vec<&str> = match given {
         [] => STEER_POLICIES.to_vec(),
@@ -354,8 +396,14 @@ fn policies(given: &[String]) -> Result<Vec<PolicySpec>, Failure> {
 
 fn observe_options(arguments: &SteerArguments, interface: &str) -> Result<ObserveOptions, Failure> {
     let (every, longest) = (duration("every", &arguments.every)?, duration("for", &arguments.longest)?);
-    if every < SAMPLE_MIN || longest < every {
-        return Err(Failure::new("--every: give 10ms at least, and no more than --for"));
+    if every < SAMPLE_MIN {
+        return Err(Failure::new(format!("--every: give 10ms at least; not `{}`", arguments.every)));
+    }
+    if longest < every {
+        let SteerArguments { every, longest, .. } = arguments;
+        return Err(Failure::new(format!(
+            "--for: give the time of a sample at least, --every {every}; not `{longest}`"
+        )));
     }
     if !arguments.buckets.is_power_of_two() {
         let next = arguments.buckets.next_power_of_two();
@@ -377,7 +425,7 @@ fn observed(
     endpoint: Option<Endpoint>,
     stop: &AtomicBool,
 ) -> Result<SteerRecord, Failure> {
-    let figures = LiveFigures::new(interface, "now");
+    let figures = LiveFigures::new(interface, "now", PacketsBy::ReceivingProcessor);
     let _serving = endpoint.map(|endpoint| figures.serve(endpoint)).transpose()?;
     let options = observe_options(arguments, interface)?;
     let longest = options.longest.unwrap_or(Duration::MAX);
@@ -389,7 +437,8 @@ fn observed(
         packets += sample.buckets.iter().map(|bucket| bucket.packets).sum::<u64>();
         progress.update(packets, Some(sample.time_ns as f64 / longest.as_nanos() as f64));
     };
-    let record = observe(&options, stop, file.as_mut().map(|file| file as &mut dyn Write), &mut show)?;
+    let named = arguments.record.as_deref().zip(file.as_mut().map(|file| file as &mut dyn Write));
+    let record = observe(&options, stop, named, &mut show)?;
     if record.samples.is_empty() {
         return Err(Failure::new("ended before the first sample: nothing is known of the interface"));
     }
@@ -402,7 +451,7 @@ fn observed(
 
 /// Begins a record, which gets its name when it is whole.
 fn create(name: &str) -> Result<BufWriter<PartialFile>, Failure> {
-    if Path::new(name).exists() {
+    if Path::new(name).is_file() {
         return Err(Failure::new(format!("--record: `{name}` exists: name another file, or remove it")));
     }
     PartialFile::create(Path::new(name)).map(BufWriter::new).map_err(|error| unwritable(name, &error))
@@ -422,7 +471,12 @@ fn text(diagnosis: &Diagnosis) -> String {
             0 => "receive queues unknown".to_owned(),
             queues => counted(queues as u64, "receive queue"),
         },
-        if diagnosis.rps { "RPS on" } else { "RPS off" }
+        match (diagnosis.rps, diagnosis.napi_threads) {
+            (true, None) => "RPS on",
+            (false, None) => "RPS off",
+            (true, Some(_)) => "RPS on, threaded NAPI",
+            (false, Some(_)) => "RPS off, threaded NAPI",
+        }
     );
     let mut said = vec![heading, processors(diagnosis), format!("Cause: {}", diagnosis.cause)];
     if !diagnosis.heavy_flows.is_empty() {
@@ -467,9 +521,14 @@ fn foreseen(diagnosis: &Diagnosis) -> String {
     let cost = match diagnosis.cost_measured {
         true => format!("{} a packet, measured", time(diagnosis.cost_ns)),
         false => {
-            format!("{} a packet, assumed: the kernel's time was too short to be measured", time(diagnosis.cost_ns))
+            let why = match diagnosis.napi_threads {
+                Some(0) => "the time of the threads that take packets is not known",
+                _ => "the kernel's time was too short to be measured",
+            };
+            format!("{} a packet, assumed: {why}", time(diagnosis.cost_ns))
         }
     };
-    let hand_over = time(diagnosis.hand_over_ns);
-    format!("What policies would have done, by simulation ({cost}; {hand_over} to give it on):\n\n{rows}")
+    let (hand_over, sample) = (time(diagnosis.hand_over_ns), time(diagnosis.sample_ns as f64));
+    let basis = format!("{cost}; {hand_over} to give it on; samples of {sample}");
+    format!("What policies would have done, by simulation ({basis}):\n\n{rows}")
 }

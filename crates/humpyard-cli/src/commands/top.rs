@@ -20,7 +20,8 @@ use crate::top::{Column, View, draw, plain};
 /// Looking more often says less and costs the run more.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 /// What there is to do.
-const KEYS: &str = "q ends   p pauses   left and right: sort services";
+const KEYS: &str = "q ends   p pauses";
+const SORT_KEYS: &str = "   left and right: sort services";
 
 /// `humpyard top`.
 pub(crate) fn top(arguments: &TopArguments) -> Result<ExitCode, Failure> {
@@ -101,7 +102,8 @@ fn watch(terminal: &mut DefaultTerminal, address: &str, first: Snapshot, interva
     let mut next = Instant::now() + interval;
     loop {
         view.sort(chosen.column);
-        let said = format!("{KEYS}{}{note}", if chosen.paused { "   paused" } else { "" });
+        let sorts = if view.has_services { SORT_KEYS } else { "" };
+        let said = format!("{KEYS}{sorts}{}{note}", if chosen.paused { "   paused" } else { "" });
         terminal.draw(|frame| draw(&view, chosen.column, &said, frame.area(), frame.buffer_mut()))?;
         if wait_for_key(&mut chosen, next)? {
             return Ok(End::Left);

@@ -21,15 +21,17 @@ pub(crate) fn draw(view: &View, sorted: Column, said: &str, area: Rect, buffer: 
     let [title, cores, services, rest, foot] = Layout::vertical([
         Constraint::Length(shown(lines.len(), area.height / 4)),
         Constraint::Length(1 + shown(view.cores.len(), area.height / 4)),
-        Constraint::Length(2 + shown(view.services.len(), area.height / 3)),
+        Constraint::Length(if view.has_services { 2 + shown(view.services.len(), area.height / 3) } else { 0 }),
         Constraint::Min(0),
         Constraint::Length(1),
     ])
     .areas(area);
     let styled = lines.into_iter().enumerate().map(|(at, line)| if at < bold { line.style(BOLD) } else { line });
     Paragraph::new(styled.collect::<Vec<_>>()).render(title, buffer);
-    draw_cores(&view.cores, cores, buffer);
-    draw_services(view, sorted, services, buffer);
+    draw_cores(view.cores_title, &view.cores, cores, buffer);
+    if view.has_services {
+        draw_services(view, sorted, services, buffer);
+    }
     draw_rest(view, rest, buffer);
     Paragraph::new(said).style(Style::new().add_modifier(Modifier::DIM)).render(foot, buffer);
 }
@@ -69,23 +71,26 @@ fn block(title: &str) -> Block<'_> {
 }
 
 /// Cores with bars, those that are most busy where there is no room for all.
-fn draw_cores(cores: &[CoreLine], area: Rect, buffer: &mut Buffer) {
-    let inside = block("cores").inner(area);
+fn draw_cores(title: &str, cores: &[CoreLine], area: Rect, buffer: &mut Buffer) {
+    let inside = block(title).inner(area);
     let room = usize::from(inside.height);
-    let title =
-        if cores.len() > room { format!("cores, the {room} busiest of {}", cores.len()) } else { "cores".into() };
+    let title = match cores.len() > room {
+        true => format!("{title}, the {room} busiest of {}", cores.len()),
+        false => title.to_owned(),
+    };
     block(&title).render(area, buffer);
     let mut shown: Vec<&CoreLine> = cores.iter().collect();
     if cores.len() > room {
-        shown.sort_by(|a, b| b.busy.total_cmp(&a.busy));
+        shown.sort_by(|a, b| b.busy.unwrap_or(0.0).total_cmp(&a.busy.unwrap_or(0.0)));
         shown.truncate(room);
         shown.sort_by_key(|core| core.number);
     }
     let width = usize::from(area.width / 4);
     let lines = shown.into_iter().map(|core| {
-        let full = (core.busy * width as f64).round() as usize;
+        let Some(busy) = core.busy else { return Line::from(format!("{:>3}  {}", core.number, core.said)) };
+        let full = (busy * width as f64).round() as usize;
         let bar = format!("{}{}", "#".repeat(full), " ".repeat(width - full.min(width)));
-        Line::from(format!("{:>3} [{bar}] {:>5.1} %  {}", core.number, 100.0 * core.busy, core.said))
+        Line::from(format!("{:>3} [{bar}] {:>5.1} %  {}", core.number, 100.0 * busy, core.said))
     });
     Paragraph::new(lines.collect::<Vec<_>>()).render(inside, buffer);
 }
@@ -123,9 +128,9 @@ fn draw_rest(view: &View, area: Rect, buffer: &mut Buffer) {
     let [dropped, ports, flows] =
         Layout::vertical([Constraint::Length(heights[0]), Constraint::Length(heights[1]), Constraint::Min(0)])
             .areas(area);
-    draw_list("drops", drops, dropped, buffer);
+    draw_list(view.drops_title, drops, dropped, buffer);
     draw_list("ports", &view.ports, ports, buffer);
-    draw_list(&format!("flows, {} known: part of the latest packets", view.flows_known), &view.flows, flows, buffer);
+    draw_list(&view.flows_title, &view.flows, flows, buffer);
 }
 
 fn draw_list(title: &str, lines: &[String], area: Rect, buffer: &mut Buffer) {
@@ -138,6 +143,7 @@ fn draw_list(title: &str, lines: &[String], area: Rect, buffer: &mut Buffer) {
 
 #[cfg(test)]
 mod tests {
+    use humpyard::lab::metrics::{KernelFigures, PacketsBy};
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
@@ -177,6 +183,17 @@ mod tests {
         }
         assert_eq!((screen.len(), screen[23].as_str()), (24, "q ends"));
         assert!(!text.contains("pushed_out"), "{text}");
+    }
+
+    #[test]
+    fn of_the_kernels_packets_there_are_no_services() {
+        let (earlier, mut now) = two();
+        now.kernel = Some(KernelFigures { packets_by: PacketsBy::ReceivingProcessor, order: false });
+        now.services = Vec::new();
+        let text = plain(&View::between(&earlier, &now), Column::Rate, 80);
+        assert!(!["services", "delay", "in flight", "held", "late", "known"].iter().any(|word| text.contains(word)));
+        assert!(text.contains("processors, packets that each takes from the interface"), "{text}");
+        assert!(text.contains("drops of the kernel, of all interfaces"), "{text}");
     }
 
     #[test]

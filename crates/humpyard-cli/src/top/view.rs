@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use humpyard::lab::bottleneck::bottleneck_of;
-use humpyard::lab::metrics::{Core, Delays, Dispatcher, Packets, Service, Snapshot};
+use humpyard::lab::metrics::{Core, Delays, Dispatcher, KernelFigures, Packets, PacketsBy, Service, Snapshot};
 use humpyard::runtime::Load;
 
 use crate::figures::{bit_rate, packet_rate, percent, time};
@@ -19,24 +19,30 @@ pub(crate) struct View {
     pub(crate) packets: String,
     /// What the policy is doing.
     pub(crate) policy: String,
+    /// What the cores are.
+    pub(crate) cores_title: &'static str,
     pub(crate) cores: Vec<CoreLine>,
     pub(crate) services: Vec<ServiceLine>,
+    /// Where the drops are.
+    pub(crate) drops_title: &'static str,
     /// Drops by reason, and what interfaces missed and refused.
     pub(crate) drops: Vec<String>,
     /// By interface.
     pub(crate) ports: Vec<String>,
     /// Flows with most packets.
     pub(crate) flows: Vec<String>,
-    /// How many flows there are.
-    pub(crate) flows_known: u64,
+    /// Which flows these are.
+    pub(crate) flows_title: String,
+    /// Whether there are services.
+    pub(crate) has_services: bool,
 }
 
 /// A core over an interval.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct CoreLine {
     pub(crate) number: usize,
-    /// Part of the time that it was busy, 0 to 1.
-    pub(crate) busy: f64,
+    /// Part of the time that it was busy, 0 to 1. `None`: not measured.
+    pub(crate) busy: Option<f64>,
     pub(crate) said: String,
 }
 
@@ -110,7 +116,49 @@ impl ServiceLine {
 impl View {
     /// The run between two snapshots of it.
     pub(crate) fn between(earlier: &Snapshot, now: &Snapshot) -> Self {
-        let interval = Interval { seconds: now.elapsed_ns.saturating_sub(earlier.elapsed_ns) as f64 / 1e9 };
+        let view = Self::of_run(earlier, now);
+        match now.kernel {
+            Some(measured) => view.of_kernel(earlier, now, measured),
+            None => view,
+        }
+    }
+
+    /// Leaves only what is measured of the kernel's packets.
+    fn of_kernel(self, earlier: &Snapshot, now: &Snapshot, measured: KernelFigures) -> Self {
+        let interval = Interval::between(earlier, now);
+        let behind = match measured.order {
+            true => format!(", {} behind a later one of their bucket so far", now.out_of_order),
+            false => String::new(),
+        };
+        let rate = packet_rate(interval.rate(earlier.packets.arrived, now.packets.arrived));
+        let policy = match now.bucket_moves {
+            Some(moves) => format!("{}: {moves} moves so far", now.policy),
+            None => "nothing is steered".to_owned(),
+        };
+        let cores = lines(&earlier.cores, &now.cores, |number, before: &Core, core| {
+            let rate = packet_rate(interval.rate(before.packets, core.packets));
+            let busy = CoreLine::of(&interval, number, before, core).busy;
+            CoreLine { number, busy: busy.filter(|_| measured.packets_by != PacketsBy::Socket), said: rate }
+        });
+        Self {
+            title: format!("{}, for {}", now.input, clock(now.elapsed_ns)),
+            packets: format!("in {rate}{behind}"),
+            policy,
+            cores_title: match measured.packets_by {
+                PacketsBy::ReceivingProcessor => "processors, packets that each takes from the interface",
+                PacketsBy::SteeredProcessor => "processors, packets that the table gives each",
+                PacketsBy::Socket => "sockets, packets that the table gives each",
+            },
+            cores,
+            drops_title: "drops of the kernel, of all interfaces",
+            flows_title: "heaviest flows: part of the packets of the last second".to_owned(),
+            has_services: false,
+            ..self
+        }
+    }
+
+    fn of_run(earlier: &Snapshot, now: &Snapshot) -> Self {
+        let interval = Interval::between(earlier, now);
         let loads = lines(&earlier.dispatchers, &now.dispatchers, |_, before: &Dispatcher, now| {
             now.load().since(&before.load())
         });
@@ -119,16 +167,19 @@ impl View {
             title: format!("{}: {} to {}, for {}", now.policy, now.input, now.output, clock(now.elapsed_ns)),
             packets: packets(&interval, earlier, now),
             policy: policy(earlier, now, &loads),
+            cores_title: "cores",
             cores: lines(&earlier.cores, &now.cores, |number, before, core| {
                 CoreLine::of(&interval, number, before, core)
             }),
             services: lines(&earlier.services, &now.services, |_, before, service| {
                 ServiceLine::of(&interval, before, service)
             }),
+            drops_title: "drops",
             drops: drops(&interval, &earlier.packets, &now.packets),
             ports: ports(&interval, earlier, now),
             flows: now.top_flows.iter().map(|flow| format!("{:>7}  {}", percent(flow.fraction), flow.flow)).collect(),
-            flows_known: now.flows.known,
+            flows_title: format!("flows, {} known: part of the latest packets", now.flows.known),
+            has_services: true,
         }
     }
 
@@ -151,6 +202,10 @@ struct Interval {
 }
 
 impl Interval {
+    fn between(earlier: &Snapshot, now: &Snapshot) -> Self {
+        Self { seconds: now.elapsed_ns.saturating_sub(earlier.elapsed_ns) as f64 / 1e9 }
+    }
+
     /// The growth of a counter within the interval, per second.
     fn rate(&self, before: u64, now: u64) -> f64 {
         if self.seconds > 0.0 { now.saturating_sub(before) as f64 / self.seconds } else { 0.0 }
@@ -178,7 +233,7 @@ impl CoreLine {
         let rate = packet_rate(interval.rate(before.packets, core.packets));
         Self {
             number,
-            busy: (interval.rate(before.busy_ns, core.busy_ns) / 1e9).min(1.0),
+            busy: Some((interval.rate(before.busy_ns, core.busy_ns) / 1e9).min(1.0)),
             said: format!("{rate}, {} in flight{queue}, {} cold{switches}", core.in_flight, percent(cold)),
         }
     }
@@ -337,7 +392,7 @@ pub(super) mod tests {
         let (earlier, now) = two();
         let view = View::between(&earlier, &now);
         assert_eq!(view.title, "drr: iface:left to iface:right, for 1:01:03");
-        assert_eq!(view.cores.iter().map(|core| core.busy).collect::<Vec<_>>(), [0.25, 1.0]);
+        assert_eq!(view.cores.iter().map(|core| core.busy).collect::<Vec<_>>(), [Some(0.25), Some(1.0)]);
         let web = &view.services[0];
         assert_eq!((web.rate, web.bits, web.p50, web.late, web.queue), (8_000.0, 6_400_000.0, Some(5_000), 0.0, 7));
         assert_eq!(view.services[1].late, 1.0);
@@ -353,6 +408,27 @@ pub(super) mod tests {
         assert!(full.policy.starts_with("drr: dispatchers 100.0 %, 50.0 % busy, "), "{}", full.policy);
         let idle = View::between(&now, &now);
         assert_eq!((idle.services[0].rate, idle.services[0].p50, idle.services[0].late), (0.0, None, 0.0));
+    }
+
+    /// Steering measures neither delays nor services.
+    #[test]
+    fn of_the_kernels_packets_only_what_is_measured_is_shown() {
+        let (earlier, mut now) = two();
+        now.input = "rps:eth0".into();
+        now.bucket_moves = Some(4);
+        now.services = Vec::new();
+        let mut of = |packets_by, order| {
+            now.kernel = Some(KernelFigures { packets_by, order });
+            View::between(&earlier, &now)
+        };
+        let view = of(PacketsBy::ReceivingProcessor, false);
+        assert_eq!((view.title.as_str(), view.packets.as_str()), ("rps:eth0, for 1:01:03", "in 12.0 kpps"));
+        assert_eq!((view.policy.as_str(), view.has_services), ("drr: 4 moves so far", false));
+        assert_eq!((view.cores[0].busy, view.cores[0].said.as_str()), (Some(0.25), "5.00 kpps"));
+        assert!(view.cores_title.ends_with("takes from the interface"));
+        let steered = of(PacketsBy::SteeredProcessor, true);
+        assert!(steered.packets.ends_with("3 behind a later one of their bucket so far"), "{}", steered.packets);
+        assert!(of(PacketsBy::Socket, false).cores.iter().all(|core| core.busy.is_none()));
     }
 
     #[test]

@@ -42,6 +42,10 @@ fn sending<T>(here: &Namespace, there: &Namespace, work: impl FnOnce() -> T) -> 
             sent.fetch_add(1, Ordering::Relaxed);
             received.fetch_add(u64::from(receiver.recv(&mut room).is_ok()), Ordering::Relaxed);
         }
+        // On a busy machine a packet may take longer than the socket waits: late is not lost.
+        while receiver.recv(&mut room).is_ok() {
+            received.fetch_add(1, Ordering::Relaxed);
+        }
     };
     let result = thread::scope(|scope| {
         scope.spawn(exchange);
@@ -108,7 +112,7 @@ fn an_interface_is_steered_loses_nothing_and_is_then_as_before() {
     assert!(found["packets"].as_u64().unwrap() > 100, "{found}");
     assert_eq!((&found["policy"], &found["rolled_back"]), (&"rss++:interval=20000".into(), &Value::Null));
     let handed = &found["handed_over"];
-    assert!(handed["packets"].as_u64().unwrap() >= found["packets"].as_u64().unwrap(), "{found}");
+    assert_eq!(handed["packets"], found["packets"], "both are of the same time: {found}");
     assert_eq!((&handed["passed"], &handed["dropped"]), (&handed["packets"], &0.into()), "{found}");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("here is steered by rss++") && said.contains("is as before"), "{said}");
@@ -158,19 +162,76 @@ fn metrics_are_those_of_a_run() {
     let Some(_turn) = turn() else { return };
     let (here, there) = pair_with_checksums();
     here.ip("link set lo up");
-    let text = sending(&here, &there, || {
-        let words = "steer --apply cpumap:here --policy hrw --for 300ms --until 3s --quiet --metrics 127.0.0.1:9464";
-        let mut child = here.command(HUMPYARD).args(words.split_whitespace()).stdout(Stdio::null()).spawn().unwrap();
-        thread::sleep(Duration::from_secs(2));
-        let top = here.run(&format!("{HUMPYARD} top --json"));
-        assert!(child.wait().unwrap().success());
-        document(&top)
-    });
-    let found = text.0;
+    let (found, screen) = metrics(&here, &there, "cpumap:here");
     assert_eq!((&found["input"], &found["policy"]), (&"cpumap:here".into(), &"hrw".into()));
     let packets = &found["packets"];
     assert!(packets["in"].as_u64().unwrap() > 100 && packets["in"] == packets["processed"], "{packets}");
     assert!(found["bucket_moves"].is_number() && found["cores"].as_array().unwrap().len() > 1, "{found}");
+    assert_eq!(found["kernel"], serde_json::json!({ "packets_by": "steered_processor", "order": true }));
+    assert!(screen.contains("processors, packets that the table gives each"), "{screen}");
+    assert!(screen.contains("behind a later one of their bucket") && !screen.contains("services"), "{screen}");
+    let (found, screen) = metrics(&here, &there, "rps:here");
+    assert_eq!(found["kernel"], serde_json::json!({ "packets_by": "receiving_processor", "order": false }));
+    assert!(screen.contains("processors, packets that each takes from the interface"), "{screen}");
+    assert!(!["delay", "late", "held", "in flight"].iter().any(|word| screen.contains(word)), "{screen}");
+}
+
+/// What `top` says of steering this target, as a document and as a screen.
+fn metrics(here: &Namespace, there: &Namespace, target: &str) -> (Value, String) {
+    let words = format!("steer --apply {target} --policy hrw --for 300ms --until 4s --quiet --metrics 127.0.0.1:9464");
+    let (found, ..) = sending(here, there, || {
+        let mut child = here.command(HUMPYARD).args(words.split_whitespace()).stdout(Stdio::null()).spawn().unwrap();
+        thread::sleep(Duration::from_secs(2));
+        let found = document(&here.run(&format!("{HUMPYARD} top --json")));
+        let screen = here.run(&format!("{HUMPYARD} top --once --interval 500ms"));
+        assert!(child.wait().unwrap().success());
+        (found, String::from_utf8(screen.stdout).unwrap())
+    });
+    found
+}
+
+/// The packets of one flow are estimated by its bucket, of which it has all.
+#[test]
+fn a_flow_that_is_alone_has_all_packets() {
+    let Some(_turn) = turn() else { return };
+    let (here, there) = pair_with_checksums();
+    let receiver = here.within(|| UdpSocket::bind((Ipv4Addr::new(10, 9, 0, 1), 9000)).unwrap());
+    let sender = there.within(|| UdpSocket::bind((Ipv4Addr::new(10, 9, 0, 2), 20_000)).unwrap());
+    let over = AtomicBool::new(false);
+    let output = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                sender.send_to(&[7; 300], (Ipv4Addr::new(10, 9, 0, 1), 9000)).unwrap();
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let words = "steer --observe here --for 2500ms --policy hrw --json --quiet";
+        let output = here.command(HUMPYARD).args(words.split_whitespace()).output().unwrap();
+        over.store(true, Ordering::Relaxed);
+        output
+    });
+    drop(receiver);
+    let found = document(&output);
+    let (all, flow) = (found["packets"].as_u64().unwrap(), &found["heavy_flows"][0]);
+    assert_eq!(flow["flow"], "10.9.0.2:20000 > 10.9.0.1:9000 udp");
+    let packets = flow["packets"].as_u64().unwrap();
+    // The neighbours find each other by a few packets, too.
+    assert!(packets <= all && packets + 20 >= all, "{packets} of {all}");
+}
+
+/// Threads of the kernel take the packets: their time is that of packets.
+#[test]
+fn threads_that_take_packets_are_found() {
+    let Some(_turn) = turn() else { return };
+    let (here, there) = pair_with_checksums();
+    let on = ["-c", "ethtool -K here gro on && echo 1 > /sys/class/net/here/threaded"];
+    if !here.command("sh").args(on).stderr(Stdio::null()).status().unwrap().success() {
+        return;
+    }
+    let words = "steer --observe here --for 1500ms --policy hrw --json --quiet";
+    let (output, ..) = while_sending(&here, &there, words);
+    let found = document(&output);
+    assert!(found["napi_threads"].as_u64().unwrap() >= 1, "{found}");
 }
 
 #[test]
@@ -236,7 +297,7 @@ fn a_table_for_a_fan_out_group_is_written_and_stays() {
         maps.display()
     );
     let said = refusal(&here, HUMPYARD, &words);
-    assert!(said.contains("no BPF file system is mounted") && !object.exists(), "{said}");
+    assert!(said.contains("is in no BPF file system") && !object.exists(), "{said}");
     let said = refusal(&here, HUMPYARD, &words.replace("--sockets 3", ""));
     assert!(said.contains("--sockets 4"), "{said}");
     std::fs::write(&object, "notes").unwrap();
@@ -275,19 +336,33 @@ fn what_cannot_be_steered_is_refused_in_one_line() {
         ("", "name an interface"),
         ("--observe nowhere", "humpyard: nowhere: no interface `nowhere`"),
         ("--observe here --for 100ms", "nothing arrived at `here`"),
-        ("--observe here --every 1ms", "give 10ms at least"),
+        ("--observe here --every 1ms", "--every: give 10ms at least; not `1ms`"),
+        ("--observe here --for 0s", "--for: give the time of a sample at least, --every 100ms; not `0s`"),
+        ("--observe here:0", "--observe: give the name of an interface, such as eth0; not `here:0`"),
+        ("--observe cpumap:here", "--observe: give the name of an interface"),
+        ("--apply cpumap:here:0 --policy hrw", "has the name of an interface behind its colon"),
+        ("--apply cpumap:here --policy hrw --until 0s", "--until: give a time above 0, such as 30s; not `0s`"),
+        ("--apply cpumap:here --policy hrw --rollback 0s", "--rollback: give a time above 0"),
+        ("--apply cpumap:here --policy hrw --apply-if -5%", "give a part below 100%, such as 20%"),
+        ("--apply cpumap:here --policy hrw --cost 8us", "--cost: only fanout:FILE has readers"),
+        ("--apply cpumap:here --policy hrw --maps /tmp", "--maps: only fanout:FILE has readers"),
+        ("--apply fanout:/tmp/lb.o --policy hrw --sockets 0", "0 is not in 1..=65535"),
+        ("--apply fanout:/tmp/lb.o --policy hrw --sockets 4 --cost 0s", "--cost: give a time above 0"),
+        ("--observe here --record /dev/full", "`/dev/full` cannot be written: there is a device or a pipe"),
+        ("--observe here --record /tmp", "`/tmp` cannot be written: this is no name of a file"),
+        ("--from /tmp", "/tmp: this is a directory"),
         ("--observe here --buckets 100", "give a power of two, such as 128"),
         ("--observe here --policy hwr", "did you mean `hrw`"),
         ("--apply here --policy hrw", "unknown target `here`"),
         ("--apply rss:here --policy hrw", "the driver of `here` has no indirection table"),
         ("--apply rps:here --policy hrw --inner", "the hash of rps:here is not humpyard's"),
-        ("--apply cpumap:here --policy hrw --sockets 3", "only fanout:FILE has sockets"),
+        ("--apply cpumap:here --policy hrw --sockets 3", "--sockets: only fanout:FILE has readers"),
         ("--observe here --until 1s", "cannot be used with"),
         ("--apply cpumap:here --policy drr", "`drr` does not steer packets to cores"),
         ("--observe here --policy drr", "`drr` does not steer packets to cores"),
         ("--apply rps:nowhere --policy hrw", "no interface `nowhere`"),
         ("--undo here", "there is nothing to undo"),
-        ("--undo ../x", "no interface has the name"),
+        ("--undo ../x", "--undo: give the name of an interface"),
         ("--apply cpumap:here", "steers by one policy"),
         ("--apply cpumap:here --policy hrw --guard 3s", "--guard: give at most 2s"),
         ("--from /etc/hostname", "line 1: this is no record"),

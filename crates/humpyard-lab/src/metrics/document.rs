@@ -69,6 +69,31 @@ pub struct Snapshot {
     /// Where the kernel's packets are steered: how often a bucket of connections went to another processor.
     #[serde(default)]
     pub bucket_moves: Option<u64>,
+    /// Where the kernel's packets are watched or steered: what is measured. `None`: a run of humpyard's own.
+    #[serde(default)]
+    pub kernel: Option<KernelFigures>,
+}
+
+/// What is measured of the kernel's packets: those that come in, those that the kernel drops, packets and busy time by
+/// core, and the heaviest flows. All the rest of a [`Snapshot`] is 0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct KernelFigures {
+    /// For which core a packet counts.
+    pub packets_by: PacketsBy,
+    /// Whether packets that came behind a later one of their bucket are counted (`out_of_order`).
+    pub order: bool,
+}
+
+/// For which core a packet counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PacketsBy {
+    /// For the processor that took it from the interface.
+    ReceivingProcessor,
+    /// For the processor that the table gives its bucket to.
+    SteeredProcessor,
+    /// For the socket that the table gives its bucket to. Busy time is not measured.
+    Socket,
 }
 
 /// What became of every packet so far. `in = processed + held + sum(dropped)`, and
@@ -290,6 +315,7 @@ impl Snapshot {
             swaps: snapshot.swaps,
             swap_pause_max_ns: u64::try_from(snapshot.swap_pause_max.as_nanos()).unwrap_or(u64::MAX),
             bucket_moves: None,
+            kernel: None,
         }
     }
 }

@@ -18,7 +18,9 @@ mod server;
 
 pub use about::About;
 pub use client::{FetchError, fetch};
-pub use document::{Core, Delays, Dispatcher, Flows, Packets, Ports, Service, Snapshot, TopFlow};
+pub use document::{
+    Core, Delays, Dispatcher, Flows, KernelFigures, Packets, PacketsBy, Ports, Service, Snapshot, TopFlow,
+};
 pub use server::{Endpoint, Serving};
 
 /// Where metrics are usually: the port that OpenTelemetry's exporters for Prometheus have.

@@ -11,7 +11,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::document::{Core, Delays, Dispatcher, Service, Snapshot};
+use super::document::{Core, Delays, Dispatcher, KernelFigures, PacketsBy, Service, Snapshot};
 
 /// The content type of [`open_metrics`].
 pub(super) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -63,6 +63,9 @@ impl Collector for Families {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let mut families = Writer(encoder);
         run(&mut families, &self.0)?;
+        if let Some(measured) = self.0.kernel {
+            return kernel(&mut families, &self.0, measured);
+        }
         packets(&mut families, &self.0)?;
         dispatchers(&mut families, &self.0.dispatchers)?;
         cores(&mut families, &self.0.cores)?;
@@ -78,6 +81,36 @@ fn run(to: &mut Writer<'_>, run: &Snapshot) -> fmt::Result {
     let about = [("policy", run.policy.as_str()), ("input", run.input.as_str()), ("output", run.output.as_str())];
     to.info("run", "The run: the policies that decide now, where packets come from and where they go.", &about)?;
     to.gauge("run_elapsed", "Time since the start, by the clock of the run.", SECONDS, one(seconds(run.elapsed_ns)))
+}
+
+/// What is measured of the kernel's packets, and nothing else.
+fn kernel(to: &mut Writer<'_>, run: &Snapshot, measured: KernelFigures) -> fmt::Result {
+    to.counter("packets_received", "Packets that came in.", None, one(run.packets.arrived))?;
+    let dropped = run.packets.dropped.iter().map(|(reason, &count)| (label("reason", reason), count));
+    to.counter("packets_dropped", "Packets that the kernel dropped, of all interfaces.", None, dropped)?;
+    to.counter("processed", "Bytes of the packets that came in.", BYTES, one(run.bytes))?;
+    if measured.order {
+        let help = "Packets that came behind a later packet of their bucket.";
+        to.counter("packets_out_of_order", help, None, one(run.out_of_order))?;
+    }
+    let names: Vec<String> = (0..run.cores.len()).map(|core| core.to_string()).collect();
+    let labelled = || names.iter().map(|name| label("core", name)).zip(&run.cores);
+    let help = match measured.packets_by {
+        PacketsBy::ReceivingProcessor => "Packets that a processor took from the interface.",
+        PacketsBy::SteeredProcessor => "Packets of the buckets that the table gives a processor.",
+        PacketsBy::Socket => "Packets of the buckets that the table gives a socket.",
+    };
+    to.counter("core_packets", help, None, labelled().map(|(label, core)| (label, core.packets)))?;
+    if measured.packets_by != PacketsBy::Socket {
+        let busy = labelled().map(|(label, core)| (label, seconds(core.busy_ns)));
+        to.counter("core_busy", "Time that a processor spent in interrupts and in the kernel.", SECONDS, busy)?;
+    }
+    bucket_moves(to, run)
+}
+
+fn bucket_moves(to: &mut Writer<'_>, run: &Snapshot) -> fmt::Result {
+    let Some(moves) = run.bucket_moves else { return Ok(()) };
+    to.counter("bucket_moves", "Buckets of connections that went to another core.", None, one(moves))
 }
 
 fn packets(to: &mut Writer<'_>, run: &Snapshot) -> fmt::Result {
@@ -183,9 +216,7 @@ fn policy(to: &mut Writer<'_>, run: &Snapshot) -> fmt::Result {
     to.gauge("overdue_max", help, SECONDS, one(seconds(run.overdue_max_ns)))?;
     to.counter("policy_swaps", "Policies that have taken over.", None, one(run.swaps))?;
     let help = "The longest that everything stood still while a policy took over.";
-    to.gauge("policy_swap_pause_max", help, SECONDS, one(seconds(run.swap_pause_max_ns)))?;
-    let Some(moves) = run.bucket_moves else { return Ok(()) };
-    to.counter("bucket_moves", "Buckets of connections that went to another processor.", None, one(moves))
+    to.gauge("policy_swap_pause_max", help, SECONDS, one(seconds(run.swap_pause_max_ns)))
 }
 
 const SECONDS: Option<&Unit> = Some(&Unit::Seconds);
@@ -361,6 +392,29 @@ mod tests {
         assert!(!text.contains("core_queue_packets{core=\"1\"}"), "a core without a queue has no length of it");
         assert!(text.contains(r#"input="a \"b\" \\ c""#), "{text}");
         assert!(text.ends_with("\n# EOF\n"));
+    }
+
+    #[test]
+    fn of_the_kernels_packets_only_what_is_measured_is_written() {
+        let text = |packets_by, order| {
+            let kernel = Some(KernelFigures { packets_by, order });
+            open_metrics(Snapshot { kernel, bucket_moves: Some(7), ..run() })
+        };
+        let receiving = text(PacketsBy::ReceivingProcessor, false);
+        for line in [
+            "humpyard_packets_received_total 5",
+            "humpyard_packets_dropped_total{reason=\"queue_full\"} 2",
+            "# HELP humpyard_core_packets Packets that a processor took from the interface.",
+            "humpyard_core_busy_seconds_total{core=\"0\"} 0.25",
+            "humpyard_bucket_moves_total 7",
+        ] {
+            assert!(receiving.lines().any(|found| found == line), "`{line}` is not in\n{receiving}");
+        }
+        for name in ["delay", "decision", "late", "service", "flows", "in_flight", "forwarded", "out_of_order"] {
+            assert!(!receiving.contains(&format!("_{name}")), "`{name}` is in\n{receiving}");
+        }
+        assert!(text(PacketsBy::SteeredProcessor, true).contains("humpyard_packets_out_of_order_total 0"));
+        assert!(!text(PacketsBy::Socket, false).contains("core_busy"));
     }
 
     #[test]

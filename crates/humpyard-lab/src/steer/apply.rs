@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use humpyard_policies::spec::PolicySpec;
-use humpyard_wire::{FLOW_SAMPLE, HandOver, Hashing};
+use humpyard_wire::{FLOW_SAMPLE, HandOver, Hashing, NapiThreads};
 use serde::Serialize;
 
 use super::change::{Change, ChangeFile};
 use super::check_steers;
-use super::observe::{FLOWS_EVERY, HEAVY_FLOWS, ObserveOptions, check_there, heavy, index_of, queues, wait};
+use super::observe::{HeavyFlows, ObserveOptions, check_there, index_of, queues, wait};
 use super::target::{SteerTarget, SteeringTable};
 use super::twin::Twin;
 use crate::LabError;
@@ -68,7 +68,8 @@ pub struct Applied {
     pub policy: String,
     /// How long it was steered, in seconds.
     pub seconds: f64,
-    /// Packets that came meanwhile.
+    /// Packets that came meanwhile. Where packets are handed over, the same as there: all from when the program was put
+    /// on the interface until it was taken off.
     pub packets: u64,
     /// How often a bucket went to another processor; with `rps:`, how often a queue had another set of them.
     pub moves: u64,
@@ -204,20 +205,18 @@ impl Steering {
     /// # Errors
     /// If the kernel refuses something.
     pub fn run(mut self, stop: &AtomicBool, on_sample: &mut dyn FnMut(Steered<'_>)) -> Result<Applied, LabError> {
-        let (begin, first) = (Instant::now(), self.table.look()?);
+        let mut threads = NapiThreads::of(self.options.target.interface().unwrap_or_default());
+        let (begin, first) = (Instant::now(), self.table.look()?.with(&mut threads));
         let (mut last, mut samples, mut latest) = (first.clone(), 0, VecDeque::new());
         let (mut moves, mut packets, mut worse_since, mut rolled_back) = (0, 0, None, None);
-        let mut flows_due = FLOWS_EVERY;
+        let mut flows = HeavyFlows::new(&first, self.head.processors);
         let interface = self.options.target.interface().map(|name| (name.to_owned(), index_of(name)));
         while rolled_back.is_none() && wait(begin, &self.options.observe, samples, stop) {
             interface.iter().try_for_each(|(name, index)| check_there(name, *index))?;
-            let look = self.table.look()?;
+            let look = self.table.look()?.with(&mut threads);
             let elapsed = begin.elapsed();
-            let flows = if elapsed >= flows_due { self.table.heavy_flows(HEAVY_FLOWS)? } else { Vec::new() };
-            if elapsed >= flows_due {
-                flows_due = elapsed + FLOWS_EVERY;
-            }
-            let (flows, time_ns) = (flows.iter().map(heavy).collect(), elapsed.as_nanos() as u64);
+            let flows = flows.read(&look, elapsed, false, |most| self.table.heavy_flows(most))?;
+            let time_ns = elapsed.as_nanos() as u64;
             let sample = SteerSample { time_ns, flows, ..look.since(&last, self.head.processors) };
             last = look;
             let length = sample.time_ns - latest.back().map_or(0, |last: &SteerSample| last.time_ns);
@@ -234,19 +233,25 @@ impl Steering {
             }
             rolled_back = worse(&self.options, &latest, &mut worse_since);
         }
+        let (seconds, pending) =
+            (begin.elapsed().as_secs_f64(), self.table.pending(&wanted(&self.twin, &self.numbers))?);
+        let changed = self.table.changed();
+        let handed = self.table.end()?.map(HandedOver::of);
         Ok(Applied {
             interface: self.head.interface.clone(),
             target: self.options.target.to_string(),
             policy: self.options.policy.to_string(),
-            seconds: begin.elapsed().as_secs_f64(),
-            packets,
+            seconds,
+            // What was handed over came from the moment that the program was there until it was not: that is more than
+            // the samples have.
+            packets: handed.map_or(packets, |handed| handed.packets),
             moves,
-            pending: self.table.pending(&wanted(&self.twin, &self.numbers))?,
-            changed: self.table.changed(),
+            pending,
+            changed,
             before: self.options.before,
             meanwhile: Strain::of([&last.since(&first, self.head.processors)]),
             rolled_back,
-            handed_over: self.table.end()?.map(HandedOver::of),
+            handed_over: handed,
         })
     }
 }

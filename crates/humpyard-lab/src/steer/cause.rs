@@ -23,6 +23,13 @@ pub(super) fn cause(diagnosis: &Diagnosis, record: &SteerRecord) -> String {
         return "The record names no processor.".to_owned();
     };
     let number = hot.processor;
+    if diagnosis.napi_threads == Some(0) {
+        return format!(
+            "Threads of the kernel take the packets of {} (threaded NAPI), and are not visible here: time on packets \
+             is not known. Run it outside the container, or turn threads off: echo 0 > /sys/class/net/{}/threaded.",
+            diagnosis.interface, diagnosis.interface
+        );
+    }
     if hot.softirq_fraction < HOT {
         return format!(
             "No processor is hot: processor {number} has most to do, and spends {:.0} % of its time on packets.",
@@ -168,6 +175,18 @@ mod tests {
         };
         assert!(with_queues(&[3]).contains("come by receive queue 3 of 4: its hash knows no other"));
         assert!(with_queues(&[0, 1, 2]).contains("The interrupts of all 4 receive queues of eth0 go there"));
+    }
+
+    #[test]
+    fn times_of_threads_that_are_not_visible_are_not_known() {
+        let mut record = record(&(0..400).map(|bucket| (bucket, 2, 1)).collect::<Vec<_>>(), [0.1, 0.1, 0.9, 0.1]);
+        for threads in [1, 0] {
+            record.samples.iter_mut().for_each(|sample| sample.napi_threads = Some(threads));
+            let is_unknown = threads == 0;
+            assert_eq!(cause(&record).contains("threaded NAPI"), is_unknown, "{}", cause(&record));
+            let diagnosis = diagnose(&record, options(&[], 1), &AtomicBool::new(false), &mut |_| {}).unwrap();
+            assert_eq!((diagnosis.napi_threads, diagnosis.cost_measured), (Some(threads), !is_unknown));
+        }
     }
 
     #[test]

@@ -44,6 +44,11 @@ pub struct Diagnosis {
     pub rps: bool,
     /// Whether frames were counted in the driver.
     pub native: bool,
+    /// The time of a sample, in ns: as long as was asked for, or longer where samples were merged.
+    pub sample_ns: u64,
+    /// Threads of the kernel that take packets from the interface (threaded NAPI); their time counts as softirq. 0:
+    /// they are not visible, and time on packets is not known. `None`: there are none.
+    pub napi_threads: Option<u32>,
     /// By processor.
     pub processors: Vec<ProcessorLoad>,
     /// By receive queue and the processor that took its packets.
@@ -74,7 +79,7 @@ pub struct ProcessorLoad {
     pub processor: u32,
     /// Packets of the interface that it took, as a part of all.
     pub share: f64,
-    /// Time in interrupts and what they defer, as a part of its time.
+    /// Time in interrupts, what they defer and threads that take packets (threaded NAPI), as a part of its time.
     pub softirq_fraction: f64,
     /// Time with any work, as a part of its time.
     pub busy_fraction: f64,
@@ -184,6 +189,8 @@ impl Diagnosis {
             queues: record.head.queues,
             rps: record.head.rps,
             native: record.head.native,
+            sample_ns: record.head.every_ns,
+            napi_threads: napi_threads(record),
             processors,
             queue_loads: queue_loads(record, packets.max(1)),
             heavy_flows: heavy_flows(record),
@@ -198,6 +205,11 @@ impl Diagnosis {
         diagnosis.cause = cause(&diagnosis, record);
         diagnosis
     }
+}
+
+/// Returns how many threads take packets: the fewest that were visible. `None`: there were none.
+fn napi_threads(record: &SteerRecord) -> Option<u32> {
+    record.samples.iter().filter_map(|sample| sample.napi_threads).min()
 }
 
 fn loads(record: &SteerRecord, packets_of: &BTreeMap<u32, u64>, packets: u64) -> Vec<ProcessorLoad> {
@@ -235,14 +247,19 @@ fn queue_loads(record: &SteerRecord, packets: u64) -> Vec<QueueLoad> {
 }
 
 /// Returns what a packet costs, in ns: the kernel's time for all packets, by their number. `false`: it was too short to
-/// be measured.
+/// be measured, or is not known.
 fn cost(record: &SteerRecord) -> (f64, bool) {
     let processors = || record.samples.iter().flat_map(|sample| &sample.processors);
     let (ns, packets): (u64, u64) =
         (processors().map(|one| one.softirq_ns).sum(), processors().map(|one| one.packets).sum());
     // The kernel counts its time in steps of 10 ms.
     const LEAST_NS: u64 = 200_000_000;
-    if ns < LEAST_NS || packets == 0 { (COST_NS, false) } else { ((ns as f64 / packets as f64).round(), true) }
+    let is_unknown = napi_threads(record) == Some(0);
+    if ns < LEAST_NS || packets == 0 || is_unknown {
+        (COST_NS, false)
+    } else {
+        ((ns as f64 / packets as f64).round(), true)
+    }
 }
 
 fn heavy_flows(record: &SteerRecord) -> Vec<HeavyFlow> {

@@ -8,18 +8,22 @@ use std::time::{Duration, Instant};
 
 use humpyard_core::random::Seed;
 use humpyard_wire::{
-    BucketCounters, FLOW_SAMPLE, FlowCount, HandOver, Hashing, PacketCount, ProcessorCount, processors, receive_masks,
+    BucketCounters, FLOW_SAMPLE, FlowCount, HandOver, Hashing, NapiThreads, PacketCount, ProcessorCount, ThreadTime,
+    processors, receive_masks,
 };
+
+use humpyard_traffic::TrafficError;
 
 use crate::LabError;
 use humpyard_traffic::steer_record::{
     BucketSample, HandedSample, HeavyFlow, ProcessorSample, QueueSample, RecordHead, SteerRecord, SteerSample,
 };
+use humpyard_traffic::steer_samples::SampleStore;
 
 /// Flows that a sample names.
-pub(super) const HEAVY_FLOWS: usize = 16;
+const HEAVY_FLOWS: usize = 16;
 /// How often the flows are read: each takes three system calls.
-pub(super) const FLOWS_EVERY: Duration = Duration::from_secs(1);
+const FLOWS_EVERY: Duration = Duration::from_secs(1);
 /// How often it is looked whether to stop.
 const PATIENCE: Duration = Duration::from_millis(50);
 
@@ -40,15 +44,15 @@ pub struct ObserveOptions {
     pub seed: Seed,
 }
 
-/// Looks at an interface and changes nothing. `on_sample` is called with each sample; `record` gets the lines of the
-/// record.
+/// Looks at an interface and changes nothing. Calls `on_sample` with each sample, and writes the lines of the record to
+/// `record`, which has a name for errors. Merges samples of a long look in what it returns ([`SampleStore`]).
 ///
 /// # Errors
 /// If the interface cannot be observed, or the record not written.
 pub fn observe(
     options: &ObserveOptions,
     stop: &AtomicBool,
-    mut record: Option<&mut dyn Write>,
+    mut record: Option<(&str, &mut dyn Write)>,
     on_sample: &mut dyn FnMut(&RecordHead, &SteerSample),
 ) -> Result<SteerRecord, LabError> {
     let hashing = Hashing { bits: options.bucket_bits, seed: options.seed, inner: options.inner };
@@ -58,31 +62,38 @@ pub fn observe(
     (head.native, (head.queues, head.rps)) = (counters.is_native(), queues(&options.interface));
     let mut keep = |line: Result<String, serde_json::Error>| {
         let line = line.expect("a record is numbers and texts");
-        let written = record.as_mut().map_or(Ok(()), |record| writeln!(record, "{line}"));
-        written.map_err(|error| LabError::option(format!("the record cannot be written: {error}")))
+        let Some((name, record)) = &mut record else { return Ok(()) };
+        writeln!(record, "{line}")
+            .map_err(|error| LabError::option(format!("--record: `{name}` cannot be written: {error}")))
     };
     keep(serde_json::to_string(&head))?;
     let begin = Instant::now();
-    let mut last = Look::at(&counters)?;
-    let (mut samples, mut flows_due) = (Vec::new(), FLOWS_EVERY);
+    let mut threads = NapiThreads::of(&options.interface);
+    let mut last = Look::at(&counters)?.with(&mut threads);
+    let (mut store, mut taken) = (SampleStore::new(head.clone()), 0);
+    let mut flows = HeavyFlows::new(&last, head.processors);
     let index = index_of(&options.interface);
-    while wait(begin, options, samples.len(), stop) {
-        check_there(&options.interface, index)?;
-        let look = Look::at(&counters)?;
-        let elapsed = begin.elapsed();
-        let is_last = options.longest.is_some_and(|longest| elapsed >= longest);
-        let flows = if is_last || elapsed >= flows_due { counters.heavy_flows(HEAVY_FLOWS)? } else { Vec::new() };
-        if elapsed >= flows_due {
-            flows_due = elapsed + FLOWS_EVERY;
+    loop {
+        let goes_on = wait(begin, options, taken, stop);
+        // Ctrl-C cuts a sample short.
+        if !goes_on && (taken == 0 || !stop.load(Ordering::Relaxed)) {
+            break;
         }
-        let (flows, time_ns) = (flows.iter().map(heavy).collect(), elapsed.as_nanos() as u64);
-        let sample = SteerSample { time_ns, flows, ..look.since(&last, head.processors) };
+        check_there(&options.interface, index)?;
+        let look = Look::at(&counters)?.with(&mut threads);
+        let elapsed = begin.elapsed();
+        let is_last = !goes_on || options.longest.is_some_and(|longest| elapsed >= longest);
+        let flows = flows.read(&look, elapsed, is_last, |most| counters.heavy_flows(most))?;
+        let sample = SteerSample { time_ns: elapsed.as_nanos() as u64, flows, ..look.since(&last, head.processors) };
         keep(serde_json::to_string(&sample))?;
         on_sample(&head, &sample);
-        samples.push(sample);
-        last = look;
+        store.push(sample);
+        (last, taken) = (look, taken + 1);
+        if !goes_on {
+            break;
+        }
     }
-    Ok(SteerRecord { head, samples })
+    Ok(store.finish())
 }
 
 /// Waits for the end of the next sample. `false`: it is over, with at least one sample unless it was stopped before.
@@ -109,6 +120,9 @@ pub(super) struct Look {
     queues: Vec<PacketCount>,
     processors: Vec<ProcessorCount>,
     handed: Option<HandOver>,
+    threads: Vec<ThreadTime>,
+    /// How many there are. `None`: the interface has no threads.
+    napi_threads: Option<u32>,
 }
 
 impl Look {
@@ -121,7 +135,22 @@ impl Look {
     pub(super) fn of(buckets: Vec<PacketCount>) -> Result<Self, LabError> {
         let processors = processors()
             .map_err(|error| LabError::option(format!("the kernel does not tell what processors do: {error}")))?;
-        Ok(Self { buckets, queues: Vec::new(), processors, handed: None })
+        Ok(Self { buckets, queues: Vec::new(), processors, handed: None, threads: Vec::new(), napi_threads: None })
+    }
+
+    /// Adds the time of the threads that take packets from the interface.
+    pub(super) fn with(self, threads: &mut NapiThreads) -> Self {
+        let times = threads.times();
+        Self { threads: times, napi_threads: threads.visible(), ..self }
+    }
+
+    /// Returns the time that threads which take packets had on a processor since another look.
+    fn threads_on(&self, processor: u32, last: &Self) -> Duration {
+        let since = |now: &ThreadTime| {
+            let before = last.threads.iter().find(|before| before.thread == now.thread)?;
+            Some(now.time.saturating_sub(before.time))
+        };
+        self.threads.iter().filter(|now| now.processor == processor).filter_map(since).sum()
     }
 
     fn processor(&self, number: u32) -> Option<&ProcessorCount> {
@@ -132,10 +161,13 @@ impl Look {
     pub(super) fn since(&self, last: &Self, processors: usize) -> SteerSample {
         let processor = |now: &ProcessorCount, before: &ProcessorCount| {
             let ns = |now: Duration, before: Duration| now.saturating_sub(before).as_nanos() as u64;
+            let system_ns = ns(now.system, before.system);
+            // Such threads are no deferred work for the kernel, which counts them with all others.
+            let threads_ns = system_ns.min(self.threads_on(now.processor, last).as_nanos() as u64);
             ProcessorSample {
                 processor: now.processor,
-                softirq_ns: ns(now.softirq, before.softirq),
-                system_ns: ns(now.system, before.system),
+                softirq_ns: ns(now.softirq, before.softirq) + threads_ns,
+                system_ns: system_ns - threads_ns,
                 user_ns: ns(now.user, before.user),
                 idle_ns: ns(now.idle, before.idle),
                 packets: now.packets.saturating_sub(before.packets),
@@ -159,6 +191,7 @@ impl Look {
                 missing: now.missing.saturating_sub(before.missing),
                 overtaken: now.overtaken - before.overtaken,
             }),
+            napi_threads: self.napi_threads,
             ..SteerSample::default()
         }
     }
@@ -177,7 +210,57 @@ fn came<'a>(
     })
 }
 
-pub(super) fn heavy(found: &FlowCount) -> HeavyFlow {
+/// Reads the heaviest flows every second, and estimates what came of each: what was looked at of it, as a part of what
+/// was looked at of its bucket, is its part of the bucket's packets.
+pub(super) struct HeavyFlows {
+    due: Duration,
+    processors: usize,
+    /// By bucket and processor, when flows were read before.
+    last: Vec<PacketCount>,
+}
+
+impl HeavyFlows {
+    pub(super) fn new(first: &Look, processors: usize) -> Self {
+        Self { due: FLOWS_EVERY, processors, last: first.buckets.clone() }
+    }
+
+    /// Returns the heaviest flows, if they are due or this is the last look.
+    pub(super) fn read(
+        &mut self,
+        look: &Look,
+        elapsed: Duration,
+        is_last: bool,
+        heaviest: impl FnOnce(usize) -> Result<Vec<FlowCount>, TrafficError>,
+    ) -> Result<Vec<HeavyFlow>, TrafficError> {
+        if !is_last && elapsed < self.due {
+            return Ok(Vec::new());
+        }
+        self.due = elapsed + FLOWS_EVERY;
+        let found = heaviest(HEAVY_FLOWS)?;
+        let flows = found.iter().map(|flow| heavy(flow, self.of_bucket(look, flow.bucket))).collect();
+        self.last.clone_from(&look.buckets);
+        Ok(flows)
+    }
+
+    /// What came for a bucket since flows were read before.
+    fn of_bucket(&self, look: &Look, bucket: u32) -> PacketCount {
+        let at = bucket as usize * self.processors..(bucket as usize + 1) * self.processors;
+        let sum = |counts: &[PacketCount]| {
+            let counts = counts.get(at.clone()).unwrap_or_default();
+            counts.iter().fold((0, 0), |(packets, bytes), count| (packets + count.packets, bytes + count.bytes))
+        };
+        let ((packets, bytes), before) = (sum(&look.buckets), sum(&self.last));
+        PacketCount { packets: packets - before.0, bytes: bytes - before.1 }
+    }
+}
+
+/// Names a flow. Its bucket had `bucket`, which bounds what it can have had.
+fn heavy(found: &FlowCount, bucket: PacketCount) -> HeavyFlow {
+    let estimated = |looked_at: u64, came: u64| {
+        let of_bucket = found.of_bucket.filter(|&of_bucket| of_bucket > 0);
+        let scale = of_bucket.map_or(FLOW_SAMPLE as f64, |of_bucket| bucket.packets as f64 / of_bucket as f64);
+        ((looked_at as f64 * scale).round() as u64).min(came)
+    };
     let (source, destination) = found.ports;
     let protocol = match found.protocol {
         6 => "tcp".to_owned(),
@@ -198,8 +281,8 @@ pub(super) fn heavy(found: &FlowCount) -> HeavyFlow {
         flow,
         protocol: found.protocol,
         port: destination,
-        packets: found.count.packets * FLOW_SAMPLE,
-        bytes: found.count.bytes * FLOW_SAMPLE,
+        packets: estimated(found.count.packets, bucket.packets),
+        bytes: estimated(found.count.bytes, bucket.bytes),
     }
 }
 

@@ -54,9 +54,10 @@ pub fn report(diagnosis: &Diagnosis, record: &SteerRecord, command: &str) -> Str
 /// What the simulation is based on.
 fn basis(diagnosis: &Diagnosis) -> String {
     let cost = time(diagnosis.cost_ns);
-    let known = match diagnosis.cost_measured {
-        true => "as the kernel measured",
-        false => "which is assumed: the kernel's time was too short to be measured",
+    let known = match (diagnosis.cost_measured, diagnosis.napi_threads) {
+        (true, _) => "as the kernel measured",
+        (false, Some(0)) => "which is assumed: the time of the threads that take packets is not known",
+        (false, _) => "which is assumed: the kernel's time was too short to be measured",
     };
     format!(
         "By simulation of the same buckets of connections on as many processors. A packet costs {cost}, {known}. \

@@ -15,6 +15,7 @@ use super::fanout::FanoutTable;
 use super::observe::Look;
 use super::receive::ReceiveTable;
 use crate::LabError;
+use crate::metrics::PacketsBy;
 
 /// Where a policy is carried out.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -54,6 +55,15 @@ impl SteerTarget {
             Self::Rss(interface) => Before { queues: IndirectionTable::open(interface)?.read()?, ..Before::default() },
             Self::Rps(interface) => Before { masks: ReceiveSteering::open(interface)?.masks()?, ..Before::default() },
         })
+    }
+
+    /// For which core its packets count.
+    pub fn packets_by(&self) -> PacketsBy {
+        match self {
+            Self::CpuMap(_) => PacketsBy::SteeredProcessor,
+            Self::Rss(_) | Self::Rps(_) => PacketsBy::ReceivingProcessor,
+            Self::Fanout(_) => PacketsBy::Socket,
+        }
     }
 
     /// Rejects a target that is not there.

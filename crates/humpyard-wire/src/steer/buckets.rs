@@ -2,11 +2,11 @@
 
 use core::ffi::c_int;
 
-use super::packet::{BUCKET, FIRST, LENGTH, PacketProgram, QUEUE, STACK, TUPLE};
+use super::packet::{BUCKET, FIRST, FLOW_BUCKET, LENGTH, PacketProgram, QUEUE, STACK, TUPLE};
 use crate::assembler::Condition::{AnyBit, Equal, Less};
 use crate::assembler::Operation::{Add, Subtract};
 use crate::assembler::Register::{R0, R1, R2, R3, R4, R6, R7};
-use crate::assembler::Size::{Long, Word};
+use crate::assembler::Size::{Half, Long, Word};
 use crate::assembler::{Assembler, Label};
 
 /// Functions of the kernel (`enum bpf_func_id`).
@@ -59,6 +59,8 @@ pub(super) fn count(text: &mut PacketProgram, counted: Counted) {
 
     text.call(RANDOM);
     text.jump_if(AnyBit, R0, (1 << SAMPLE_BITS) - 1, done);
+    text.load(Word, R1, STACK, BUCKET);
+    text.store(Half, STACK, FLOW_BUCKET, R1);
     find(text, counted.flows, TUPLE, new_flow);
     text.set(R1, 1);
     text.add_at_once(R0, 0, R1);

@@ -1,6 +1,7 @@
 //! Counters that a program of the kernel keeps by bucket and by flow.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::collections::HashMap;
 use std::fs;
 use std::io;
 
@@ -39,8 +40,12 @@ pub struct FlowCount {
     pub ports: (u16, u16),
     /// The protocol of IP.
     pub protocol: u8,
+    /// Its bucket.
+    pub bucket: u32,
     /// Frames of it that were looked at.
     pub count: PacketCount,
+    /// Frames of all flows of its bucket that were looked at. `None`: unknown, for the kernel has forgotten flows.
+    pub of_bucket: Option<u64>,
 }
 
 /// The counters, and what they are of.
@@ -134,6 +139,7 @@ impl Counters {
     /// The flows of which most frames were looked at since the last call, at most `most`.
     pub(super) fn heavy_flows(&self, most: usize) -> Result<Vec<FlowCount>, TrafficError> {
         let mut flows = self.flows_since().map_err(|error| refused(&self.port, "reading the flows", &error))?;
+        add_buckets(&mut flows);
         flows.sort_by(|one, other| {
             other.count.packets.cmp(&one.count.packets).then_with(|| one.source.cmp(&other.source))
         });
@@ -176,7 +182,18 @@ fn count(value: &[u8]) -> PacketCount {
     PacketCount { packets: number(&value[..8]), bytes: number(&value[8..COUNT_BYTES]) }
 }
 
-/// Reads a 5-tuple as the program writes it.
+/// Adds how many frames of their buckets were looked at.
+fn add_buckets(flows: &mut [FlowCount]) {
+    // The kernel begins to forget before there are as many as it has room for.
+    if flows.len() > FLOWS as usize / 2 {
+        return;
+    }
+    let mut looked_at: HashMap<u32, u64> = HashMap::new();
+    flows.iter().for_each(|flow| *looked_at.entry(flow.bucket).or_default() += flow.count.packets);
+    flows.iter_mut().for_each(|flow| flow.of_bucket = looked_at.get(&flow.bucket).copied());
+}
+
+/// Reads a 5-tuple and a bucket as the program writes them.
 fn flow(key: &[u8], count: PacketCount) -> FlowCount {
     let address = |at: usize| {
         if key[37] == 4 {
@@ -186,5 +203,13 @@ fn flow(key: &[u8], count: PacketCount) -> FlowCount {
         }
     };
     let port = |at: usize| u16::from_be_bytes([key[at], key[at + 1]]);
-    FlowCount { source: address(0), destination: address(16), ports: (port(32), port(34)), protocol: key[36], count }
+    FlowCount {
+        source: address(0),
+        destination: address(16),
+        ports: (port(32), port(34)),
+        protocol: key[36],
+        bucket: number(&key[38..KEY_BYTES]) as u32,
+        count,
+        of_bucket: None,
+    }
 }

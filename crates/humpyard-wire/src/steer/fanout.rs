@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use humpyard_traffic::TrafficError;
+use humpyard_traffic::capture::PartialFile;
 
 use super::buckets::{Counted, Placed};
 use super::object::object;
@@ -183,9 +184,18 @@ impl TableFiles<'_> {
         let directory = self.directory.display();
         let is_bpf = nix::sys::statfs::statfs(self.directory)
             .map(|found| found.filesystem_type().0 as u32 == BPF_FILE_SYSTEM)
-            .map_err(|error| self.unusable(format!("`{directory}` cannot be opened: {error}")))?;
-        let mount = format!("no BPF file system is mounted at `{directory}`: mount -t bpf bpf {directory}");
-        if is_bpf { Ok(()) } else { Err(self.unusable(mount)) }
+            .map_err(|error| self.unusable(format!("`{directory}` cannot be opened: {}", error.desc())))?;
+        if is_bpf {
+            return Ok(());
+        }
+        Err(self.unusable(match self.directory == Path::new(PinnedTable::DIRECTORY) {
+            true => format!("no BPF file system is mounted at `{directory}`: mount -t bpf bpf {directory}"),
+            false => format!(
+                "`{directory}` is in no BPF file system: take {}, where programs look for tables, or make an empty \
+                 directory DIR and mount -t bpf bpf DIR",
+                PinnedTable::DIRECTORY
+            ),
+        }))
     }
 
     fn path(&self, shape: MapShape) -> PathBuf {
@@ -246,20 +256,14 @@ impl TableFiles<'_> {
         }
     }
 
-    /// Writes the file. It has its name once it is whole.
+    /// Writes the file, which has its name once it is whole. A device stays what it is.
     fn write(&self, content: &[u8]) -> Result<File, TrafficError> {
-        let mut name = self.object.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{}.partial", std::process::id()));
-        let partial = self.object.with_file_name(name);
-        let written = File::create(&partial).and_then(|mut file| {
+        let written = PartialFile::create(self.object).and_then(|mut file| {
             file.write_all(content)?;
-            fs::rename(&partial, self.object)?;
-            Ok(file)
+            file.finish()?;
+            File::open(self.object)
         });
-        let file = written.map_err(|error| {
-            let _ = fs::remove_file(&partial);
-            self.unusable(format!("the object cannot be written: {error}"))
-        })?;
+        let file = written.map_err(|error| self.unusable(format!("the object cannot be written: {error}")))?;
         self.locked(file)
     }
 

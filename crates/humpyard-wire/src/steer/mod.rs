@@ -19,6 +19,7 @@ mod processors;
 mod program;
 mod receive;
 mod table;
+mod threads;
 mod tunnel;
 
 use std::io;
@@ -41,6 +42,7 @@ pub use self::processors::{ProcessorCount, processors};
 use self::program::{Steered, card_program, program};
 pub use self::receive::{ReceiveSteering, receive_masks};
 use self::table::CoreTable;
+pub use self::threads::{NapiThreads, ThreadTime};
 use crate::assembler::longest_path;
 use crate::bpf::{self, Map, ProgramKind};
 use crate::btf;
@@ -51,7 +53,7 @@ use crate::xdp::{Attachment, BOUND_TO_DRIVER, HAS_FRAGMENTS, Link, XDP, is_virtu
 const PROCESSORS: u32 = 16;
 /// Frames that may wait for a processor.
 pub const CPU_MAP_SIZE: u32 = 2048;
-/// Bytes of a 5-tuple: two addresses, two ports, protocol, version of IP, and nothing.
+/// Bytes of what a flow is known by: two addresses, two ports, protocol, version of IP, and the bucket.
 const KEY_BYTES: usize = 40;
 
 /// How connections are divided into buckets.

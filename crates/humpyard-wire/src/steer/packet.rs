@@ -56,6 +56,8 @@ const DESTINATION: i16 = TUPLE + 16;
 const PORTS: i16 = TUPLE + 32;
 const PROTOCOL: i16 = TUPLE + 36;
 const VERSION: i16 = TUPLE + 37;
+/// Behind the 5-tuple: the bucket, of 16 bits.
+pub(super) const FLOW_BUCKET: i16 = TUPLE + 38;
 /// Bytes of the packet, where they are copied: the header of IPv6 is the longest.
 const COPY: i16 = TUPLE - 40;
 /// A number that stays while bytes are copied.

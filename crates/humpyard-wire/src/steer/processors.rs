@@ -8,7 +8,7 @@ use std::io;
 use std::time::Duration;
 
 /// The unit of `/proc/stat`, `USER_HZ`, is a hundredth of a second on all but long gone processors.
-const TICK_NS: u64 = 10_000_000;
+pub(super) const TICK_NS: u64 = 10_000_000;
 
 /// What a processor did since the machine was started.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

@@ -1,5 +1,6 @@
-// Readers of packets as Suricata has them with `ebpf-lb-file`: threads with one AF_PACKET socket each, all in one fan-out
-// group whose program is loaded from an object file by libbpf. Thread number n burns n times MICROSECONDS for a packet.
+// Readers of packets as Suricata 7 has them with `ebpf-lb-file` (EBPFLoadFile and AFPCreateSocket, in this order): the
+// object is loaded by libbpf, a socket asks whether there are fan-out groups, and each thread gives the program to the
+// group once its AF_PACKET socket has joined. Thread number n burns n times MICROSECONDS for a packet.
 //
 // readers OBJECT MAPS INTERFACE THREADS MICROSECONDS
 //
@@ -52,7 +53,17 @@ static int load_program(const char *path, const char *maps)
 	return bpf_program__fd(found);
 }
 
-static int open_socket(const char *interface)
+static void ask_for_fanout(void)
+{
+	int group = GROUP | (PACKET_FANOUT_HASH | PACKET_FANOUT_FLAG_DEFRAG) << 16;
+	int descriptor = socket(AF_PACKET, SOCK_RAW, htons(ETH_P_ALL));
+
+	if (descriptor < 0 || setsockopt(descriptor, SOL_PACKET, PACKET_FANOUT, &group, sizeof(group)))
+		fail("PACKET_FANOUT_HASH");
+	close(descriptor);
+}
+
+static int open_socket(const char *interface, int program)
 {
 	struct sockaddr_ll address = {
 		.sll_family = AF_PACKET,
@@ -66,6 +77,8 @@ static int open_socket(const char *interface)
 		fail("socket");
 	if (setsockopt(descriptor, SOL_PACKET, PACKET_FANOUT, &group, sizeof(group)))
 		fail("PACKET_FANOUT");
+	if (setsockopt(descriptor, SOL_PACKET, PACKET_FANOUT_DATA, &program, sizeof(program)))
+		fail("PACKET_FANOUT_DATA");
 	return descriptor;
 }
 
@@ -106,10 +119,9 @@ int main(int count, char **arguments)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	burn_ns = 1000 * atol(arguments[5]);
 	program = load_program(arguments[1], arguments[2]);
+	ask_for_fanout();
 	for (long number = 0; number < threads; number++)
-		sockets[number] = open_socket(arguments[3]);
-	if (setsockopt(sockets[0], SOL_PACKET, PACKET_FANOUT_DATA, &program, sizeof(program)))
-		fail("PACKET_FANOUT_DATA");
+		sockets[number] = open_socket(arguments[3], program);
 	for (intptr_t number = 0; number < threads; number++) {
 		pthread_t thread;
 
