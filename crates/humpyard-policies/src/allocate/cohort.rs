@@ -5,13 +5,13 @@
 //! packet that must wait makes its service request a core. A service gives up a core when its queue
 //! is empty, and never by force.
 //!
-//! **Source.** Larus, Parkes. Using cohort scheduling to enhance server performance. 2002; row Cohort of table 4 of Everest (paper
+//! **Source.** Larus, Parkes. Using cohort scheduling to enhance server performance. 2002; row
+//! Cohort of table 4 of Everest (paper everest).
+//!
 //! **Promises.** Work conserving: no core stays idle while a waiting packet has not requested one.
 //! No isolation: a service that never empties its queue keeps its cores.
-//! **Promises.** Work conserving: no core stays idle while a packet waits that has not asked for one. No isolation: a service
-//! **Cost.** O(1); O(services) when a packet must wait, or when a core is given up while packets wait.
 //!
-//! **Cost.** O(1); O(services) when a packet must wait, or a core is given up while packets wait.
+//! **Cost.** O(1); O(services) when a packet must wait, or when a core is given up while packets wait.
 //!
 //! **Invariants.** A core is moved only while it has no packet to serve.
 //!

@@ -1,5 +1,5 @@
 //! The common part of the eager policies. A packet that must wait takes an idle core of another
-//! service at once, and a core with an empty queue goes to a service that has packets waiting.
+//! service at once. A core with an empty queue goes to a service that has packets waiting.
 
 use alloc::vec::Vec;
 

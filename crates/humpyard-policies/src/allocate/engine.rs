@@ -19,7 +19,7 @@ use super::r#static::{check_cores, deal, guaranteed_cores};
 choice! {
     /// When a service in overload may take a core beyond its need and guarantee.
     pub enum ExtraReclaim {
-        /// Whenever its queue asks for it: the paper's text.
+        /// Whenever its queue needs it: the paper's text.
         Literal = "literal",
         /// At most once per switch time.
         OncePerSwitchTime = "once-per-tsw",

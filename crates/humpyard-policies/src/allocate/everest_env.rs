@@ -29,7 +29,6 @@
 //! lent. Of marked cores, those of the service with the least t_sw/D go first. A service without a
 //! core does not take those of services with a greater t_sw/D than its own until its latest start.
 //! If these values are equal, the order is the paper's: longest marked first.
-//! services with more than its own until its latest start; the paper's order, longest marked first, is that of equal ones.
 
 use humpyard_core::config::{SchedulerConfig, ServiceConfig};
 use humpyard_core::id::{CoreId, IdVec, ServiceId};

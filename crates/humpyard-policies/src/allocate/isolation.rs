@@ -84,7 +84,6 @@ impl Trial {
 
     /// Checks that the packets of the service are done as if it had its cores after a switch and a
     /// packet. If others still move cores, the cores in transit must arrive first.
-    /// cores, those that are on their way must arrive first.
     fn holds<P: Allocate + Build>(&self, parameters: &[(&str, &str)]) {
         assert!(P::INFO.promises.contains(&Promise::Isolation));
         let mut params = P::Params::default();

@@ -5,9 +5,9 @@
 //! completes adds one point; a factor reduces the weight of older points.
 //!
 //! **Source.** EFQ and LAP paper, section 3 (equations 2 and 3), with the missing 1/n of equation
-//! 3. The sums are in centred form, because plain sums lose the slope to rounding after some
-//! hundred thousand packets.
-//!
+//! **Source.** EFQ and LAP paper, section 3 (equations 2 and 3). Equation 3 lacks 1/n, which is
+//! added here. The sums are in centred form, because plain sums lose the slope to rounding after
+//! some hundred thousand packets.
 //! **Promises.** The result equals weighted least squares over all points. Neither part is
 //! negative. If all packets had one length, the estimate at that length is their mean.
 //!

@@ -97,7 +97,7 @@ pub(super) struct BucketGroups<I, T> {
     uncounted: i64,
     /// The sum of the weights of the members that are awake.
     weight: u64,
-    /// That sum when virtual time last grew.
+    /// The sum of the weights when virtual time last grew.
     divisor: Divisor,
     bitmaps: [u64; 4],
     groups: Box<[Group; GROUPS_STORED]>,

@@ -7,8 +7,7 @@ use humpyard_core::id::{ClientId, Id};
 use humpyard_core::policy::Ties;
 use humpyard_core::storage::{IdCircles, IdSet};
 
-/// The number of bits after the first that define a class: weights of a class share their first `1
-/// + FINE` bits.
+/// The bits after the first that define a class: its weights share the first `1 + FINE` bits.
 const FINE: u32 = 5;
 
 /// A class of weights that differ by less than 1/32, or not at all if they are below 64: 0 is the heaviest.

@@ -11,9 +11,9 @@
 //! **Source.** Stoica, Abdel-Wahab. Earliest eligible virtual deadline first. Old Dominion University TR-95-22, 1995.
 //! PROPORTIONAL_SHARE section 2.8.
 //!
-//! **Promises.** Work conserving. With packets and slices of one unit, one core, and clients that
-//! stay, a client is less than one unit behind or ahead of its share of the service. Clients that
-//! come and go bring their lags, which the others share: then the distance may be greater.
+//! **Promises.** Work conserving. Let packets and slices have one unit, on one core with clients that stay: a
+//! client is then less than one unit behind or ahead of its share of the service. Clients that come and go
+//! bring their lags, which the others share: then the distance may be greater.
 //!
 //! **Cost.** O(log n) in the clients. A pick moves the clients that have become eligible, each once per packet.
 //! It also moves those at the front that are no longer eligible because others came or left.

@@ -15,10 +15,10 @@
 //!
 //! **Cost.** O(log n) in the most heads that ever waited at once: each passes through two tournaments.
 //!
-//! **Invariants.** A head that may be served is in `early`, by start tag, or in `due`, by finish
-//! tag, if it was due when last examined. Only heads that are or were due are picked. Tags have 32
-//! fraction bits and carry their remainders, so nothing drifts. They compare correctly below 2^64
-//! of work per weight. One client of weight 1 alone on m cores reaches that after 584 years / m.
+//! **Invariants.** A head that may be served is in `early`, by start tag. If it was due when last examined, it
+//! is in `due`, by finish tag. Only heads that are or were due are picked. Tags have 32 fraction bits and carry
+//! their remainders, so nothing drifts. They compare correctly below 2^64 of work per weight. One client of
+//! weight 1 alone on m cores reaches that after 584 years / m.
 //!
 //! **Departures.**
 //! - Tags count work per weight, not per share, and virtual time grows by m over the sum of the

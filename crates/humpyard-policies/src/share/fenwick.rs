@@ -11,8 +11,7 @@ use humpyard_core::steps;
 /// client. Sums must fit 64 bits.
 #[derive(Debug)]
 pub(super) struct Fenwick {
-    /// Node i, from 1, is the sum of the counts of the last n clients up to the ith, where n is the
-    /// lowest bit of i.
+    /// Node i, from 1, is the sum of n counts, up to that of the ith client; n is the lowest bit of i.
     nodes: Vec<u64>,
     total: u64,
 }

@@ -3,15 +3,17 @@
 //!
 //! **Idea.** Clients of weights from 2^k to 2^(k+1) − 1 form the group of order k. Groups are
 //! ordered by weight. The turn goes to the next group while this group is ahead of it, counting one
-//! more slot for both, and otherwise back to the first. Within a group, clients are visited in a
-//! ring. Their weights differ by less than a factor of two, so a visit is one or two slots, and the
-//! unused rest is kept. So the policy stays cheap and fair with many clients and unequal weights.
+//! more slot for both. Otherwise the turn goes back to the first group. Within a group, clients are
+//! visited in a ring. Their weights differ by less than a factor of two, so a visit is one or two
+//! slots, and the unused rest is kept. So the policy stays cheap and fair with many clients and
+//! unequal weights.
 //!
 //! **Source.** Caprita, Chan, Nieh, Stein, Zheng. Group ratio round-robin: O(1) proportional share scheduling for uniprocessor
 //! and multiprocessor systems. USENIX ATC 2005. PROPORTIONAL_SHARE section 3; packets of any length: section 3.5.
 //!
-//! **Promises.** Work conserving. With packets of one quantum, g groups and clients that stay, a client is less than
-//! (g−1)(g−2)/2 + 4 behind its share of the service and less than g + 3 ahead of it.
+//! **Promises.** Work conserving. Let packets have one quantum, and let the clients of g groups
+//! stay. A client is then less than (g−1)(g−2)/2 + 4 behind its share of the service, and less than
+//! g + 3 ahead of it.
 //!
 //! **Cost.** O(1); O(g) when a client comes or goes; there are at most 32 groups. A client that
 //! owes more than a visit gives is visited without service until it has paid. On several cores a

@@ -13,10 +13,10 @@
 //! **Source.** Valente. Reducing the execution time of fair-queueing packet schedulers. Computer Communications 47, 2014.
 //! PROPORTIONAL_SHARE section 2.12.
 //!
-//! **Promises.** Work conserving. While a set of clients stays, a client with packets is behind its
-//! share of their service by at most 3wσ + 16wL/W + 3L, with the terms of `qfq`. The longest
-//! service of an aggregate is that of eight packets, and round robin adds 3L. On one core this
-//! holds for any estimates, if no packet is longer than the longest estimate.
+//! **Promises.** Work conserving. Consider a set of clients that stays. A client with packets is
+//! behind its share of their service by at most 3wσ + 16wL/W + 3L, with the terms of `qfq`. The
+//! longest service of an aggregate is that of eight packets, and round robin adds 3L. On one core
+//! this holds for any estimates, if no packet is longer than the longest estimate.
 //!
 //! **Cost.** O(1): the only loop over clients is over the eight of an aggregate. A new weight is
 //! looked up in a table, O(1) expected; O(cores) if no other client had the old weight. 108 bytes

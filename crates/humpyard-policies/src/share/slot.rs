@@ -1,6 +1,6 @@
 //! Slots: a policy that orders quanta of equal length uses them to serve packets of any length.
 //!
-//! A slot is a quantum of work. A client keeps the unused part of a slot, and owes what it uses beyond, so
+//! A slot is a quantum of work. A client keeps the unused part of a slot, and owes what it uses beyond. So
 //! slots hold in the long run for packets of any cost. PROPORTIONAL_SHARE section 0, the slot adapter.
 
 use alloc::format;

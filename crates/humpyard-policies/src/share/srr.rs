@@ -10,8 +10,8 @@
 //! PROPORTIONAL_SHARE sections 2.10 and 0 (slots).
 //!
 //! **Promises.** Work conserving. With packets of one quantum and clients that stay, service is exact at the
-//! end of every round, which has as many slots as the sum of the weights. In between, a client is off its share
-//! of the service by less than k n slots, for n clients with weights of up to k bits.
+//! end of every round. A round has as many slots as the sum of the weights. Within a round, the error of a
+//! client's service is below k n slots, for n clients with weights of up to k bits.
 //!
 //! **Cost.** `pick` O(1): of two visits, at least one is to a column that has clients. O(k) when a
 //! client comes or goes. A client that owes more than one slot receives several, one per visit. On

@@ -8,9 +8,10 @@
 //! **Source.** Ramabhadran, Pasquale. Stratified round robin: a low complexity packet scheduler with bandwidth fairness and
 //! bounded delay. SIGCOMM 2003. PROPORTIONAL_SHARE sections 2.11 and 0 (slots).
 //!
-//! **Promises.** Work conserving. With packets of one quantum and clients that stay, at the end of an interval
-//! of its class a client has received its part of the slots so far, rounded down to quanta. If weights are very
-//! unequal and slots stay free, quanta come in long runs: there is no useful bound.
+//! **Promises.** Work conserving. Consider packets of one quantum and clients that stay. At the end of an
+//! interval of its class, a client has received its part of the slots so far, rounded down to quanta. If
+//! weights are very unequal and slots stay free, quanta come in long runs: there is no useful bound.
+//!
 //! **Cost.** O(1): classes are found in a bitmap, and a class counts its clients only when its
 //! interval begins. A client that owes more than a visit gives is visited without service until it
 //! has paid. On several cores a pick may give slots to clients in service, and pass over some. 48
@@ -23,11 +24,11 @@
 //!
 //! **Departures.** The capacity is the given one times a power of two. So clients that come, go or
 //! change weight leave all others in their classes: intervals change their length, and so does the
-//! time in slots. If no capacity is given, it is the sum of the weights of all clients when the
-//! first wakes, and again after all have been idle. When a client goes, its class keeps no more
-//! visits than clients. Both quanta of a visit are given at once. On several cores, a client may
-//! have waiting packets that may not be served because one is in service. It still receives its
-//! slots, up to four per core.
+//! time in slots. If no capacity is given, it is the sum of the weights of all clients. It is set
+//! when the first client wakes, and again after all have been idle. When a client goes, its class
+//! keeps no more visits than clients. Both quanta of a visit are given at once. On several cores, a
+//! client may have waiting packets that may not be served because one is in service. It still
+//! receives its slots, up to four per core.
 
 use alloc::boxed::Box;
 use alloc::format;

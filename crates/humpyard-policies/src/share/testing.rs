@@ -278,8 +278,8 @@ pub(crate) fn churn_errors<Q: Share + Build>(params: &Q::Params, seed: u64, pack
     (least, greatest)
 }
 
-/// Returns the clients that a policy serves in the next `steps` steps, when one of two equal
-/// clients was alone for ten quanta and then the other comes.
+/// Lets one of two equal clients be served alone for ten quanta, then wakes the other. Returns the
+/// clients that a policy serves in the next `steps` steps.
 pub(crate) fn after_ten_alone<Q: Share + Build>(params: &Q::Params, steps: usize) -> String {
     let mut desk = Desk::<Q>::new(params, &[1, 1]);
     desk.wake(&[1]);

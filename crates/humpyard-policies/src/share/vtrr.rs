@@ -9,8 +9,8 @@
 //! PROPORTIONAL_SHARE sections 2.9 and 0 (slots).
 //!
 //! **Promises.** Work conserving. With packets of one quantum and clients that stay, service is
-//! exact at the end of every cycle, which has as many slots as the sum of the weights. There is no
-//! useful bound in between.
+//! exact at the end of every cycle. A cycle has as many slots as the sum of the weights. There is
+//! no useful bound in between.
 //!
 //! **Cost.** `pick` O(1). O(n) when a client wakes or changes weight, unless it is the lightest of
 //! its class; n counts the clients whose weights differ from its own by less than 1/32. A client

@@ -19,11 +19,11 @@
 //! **Invariants.** Exactly the clients whose head may be served are ready. Tags keep their
 //! remainders, so equal shares give equal tags.
 //!
-//! **Departures.** Virtual time grows by work over the weights of the clients that are not idle, or
-//! by time at the rate of the cores over these weights. It is not the exact fluid clock. The
-//! estimate is charged at dispatch and corrected at completion, for the client and for virtual
-//! time. When all clients become idle, all debts and credits are cleared. A new weight holds for
-//! the head and for the packets in service too.
+//! **Departures.** Virtual time grows by work, or by time at the rate of the cores, over the
+//! weights of the clients that are not idle. It is not the exact fluid clock. The estimate is
+//! charged at dispatch and corrected at completion, for the client and for virtual time. When all
+//! clients become idle, all debts and credits are cleared. A new weight holds for the head and for
+//! the packets in service too.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId};

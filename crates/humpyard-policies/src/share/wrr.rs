@@ -6,8 +6,9 @@
 //!
 //! **Source.** Folklore. PROPORTIONAL_SHARE sections 2.1 and 0 (slots).
 //!
-//! **Promises.** Work conserving. With packets of one quantum a client is at most max_k w_k (w_1 + .. + w_k-1) / W behind its
-//! share of the service and at most max_k w_k (1 − w_k/W) ahead of it, where W is the sum of the weights.
+//! **Promises.** Work conserving, with these bounds for packets of one quantum; W is the sum of the
+//! weights. A client is at most max_k w_k (w_1 + .. + w_k-1) / W behind its share of the service,
+//! and at most max_k w_k (1 − w_k/W) ahead of it.
 //!
 //! **Cost.** O(1) for all operations, if no client owes more than a visit gives. On several cores
 //! that keep the order of clients, a pick may pass over the clients in service.

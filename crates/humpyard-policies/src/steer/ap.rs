@@ -24,7 +24,6 @@
 //! connection counts with all its bytes in the service of its last packet. Credits outlast a new
 //! place; the credits of cores that a connection leaves go to their neighbours. A connection for
 //! which there is no memory has one core, that of its middle.
-//! core, that of its middle.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -361,8 +360,8 @@ mod tests {
 
     const NEVER: ApParams = ApParams { beta: 1e10 };
 
-    /// Returns the overlaps of connections that hold these bytes, in the order of the line, with
-    /// each core, in units of which a core has Φ.
+    /// Returns the overlaps of connections that hold these bytes with each core, in the order of
+    /// the line. The unit is that of [`Span`]: a core has Φ.
     fn overlaps(held: &[u64], cores: usize) -> Vec<Vec<u128>> {
         let total: u64 = held.iter().sum();
         let mut before = 0;

@@ -17,11 +17,11 @@
 //! **Invariants.** Every multiplier is above 0, and the greatest is 1.
 //!
 //! **Departures.** Only the abstracts of the papers were available. Thresholds are parameters, and
-//! the factor is our own. If all multipliers were equal, a factor c would leave s of N cores c^(N -
-//! s) of their connections; c is chosen so that the load at the threshold remains. If no core has
-//! too much load but some have too little, the multipliers of the others shrink, which is as if
-//! those of the former grew. The load of a core is the estimated work that arrived in the interval,
-//! of all services together.
+//! the factor is our own. If all multipliers were equal, a factor c would leave s of N cores
+//! c^(N−s) of their connections. So c is chosen such that the load at the threshold remains. If no
+//! core has too much load but some have too little, the multipliers of the others shrink. This is
+//! as if the multipliers of the former grew. The load of a core is the estimated work that arrived
+//! in the interval, of all services together.
 
 use alloc::vec::Vec;
 
@@ -163,9 +163,9 @@ impl HrwKencl {
         }
     }
 
-    /// Multiplies the multipliers of the set by one factor, so that the load of the set becomes a
-    /// fraction of all load. `is_of_set` selects cores by load. `fraction` computes the fraction
-    /// from the set's share of all cores.
+    /// Multiplies the multipliers of a set by one factor, so that the load of the set becomes a
+    /// fraction of all load. `is_of_set` selects the cores of the set by their load. `fraction`
+    /// computes the fraction from their number.
     fn shrink(&mut self, is_of_set: impl Fn(Work) -> bool, fraction: impl Fn(f64) -> f64) {
         let own = || self.loads.iter().copied().filter(|&load| is_of_set(load));
         let (count, cores) = (own().count(), self.loads.len());

@@ -2,8 +2,8 @@
 //!
 //! **Idea.** Connections are hashed to buckets, and buckets belong to cores. The policy counts the
 //! load of each bucket. At the end of every interval it moves buckets from cores above the mean to
-//! the least loaded core, the heaviest first, while neither core ends up worse. A move that does
-//! not help is not made.
+//! the least loaded core. The heaviest buckets move first, while neither core ends up worse. A move
+//! that does not help is not made.
 //!
 //! **Source.** Barbette, Katsikas, Maguire, Kostić. RSS++: load and state-aware receive side
 //! scaling. CoNEXT 2019. Known from its README and sources (rsspp/fastclick), not from the paper.

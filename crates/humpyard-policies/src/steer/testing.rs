@@ -202,15 +202,15 @@ impl<S: Steer + Build> Cores<S> {
     }
 }
 
-/// Threads of elements, each serving its packets in order, and a policy that steers to them.
+/// The threads of elements, each of which serves its packets in order, and a policy that steers to them.
 pub(crate) struct Threads<S> {
     pub(crate) policy: S,
     pub(crate) eligible: Vec<CoreId>,
     contexts: usize,
     views: IdVec<CoreId, CoreView>,
-    /// The packets of each thread, in service or behind it.
+    /// The packets of each thread, in service or waiting for it.
     packets: IdVec<CoreId, VecDeque<Packet>>,
-    /// The packets that wait for an element, as they came.
+    /// The packets that wait for an element, in order of arrival.
     pub(crate) waiting: VecDeque<(ElementId, Packet)>,
 }
 
@@ -232,7 +232,8 @@ impl<S: Steer + Build> Threads<S> {
         self.policy.steer(Time::ZERO, packet, &view)
     }
 
-    /// A packet arrives, and joins what the policy says; held, it is gone.
+    /// Lets a packet arrive and join the target that the policy selects. A packet with target
+    /// `Hold` is gone.
     pub(crate) fn arrive(&mut self, part: Part) -> Target {
         let packet = Packet { part, ..Packet::default() };
         let target = self.steer(&packet);
@@ -245,12 +246,12 @@ impl<S: Steer + Build> Threads<S> {
         target
     }
 
-    /// As [`Threads::arrive`], for a packet that finds a thread; its element.
+    /// As [`Threads::arrive`], for a packet that finds a thread. Returns the element of the thread.
     pub(crate) fn arrive_on_element(&mut self, part: Part) -> usize {
         self.arrive(part).core().expect("a thread").index() / self.contexts
     }
 
-    /// The thread takes the first packet that waits for its element, if one does.
+    /// Lets the thread take the first packet that waits for its element, if any.
     pub(crate) fn take(&mut self, core: CoreId) {
         let element = ElementId::from_index(core.index() / self.contexts);
         if let Some(first) = self.waiting.iter().position(|&(of, _)| of == element) {
@@ -260,7 +261,7 @@ impl<S: Steer + Build> Threads<S> {
         }
     }
 
-    /// The thread's first packet is done.
+    /// Completes the thread's first packet.
     pub(crate) fn complete(&mut self, core: CoreId) {
         let packet = self.packets[core].pop_front().expect("a packet is there");
         self.views[core].packets -= 1;
@@ -272,7 +273,7 @@ impl<S: Steer + Build> Threads<S> {
         self.views[core].packets += 1;
     }
 
-    /// Every packet that is waiting or in service.
+    /// Returns every packet that is waiting or in service.
     pub(crate) fn held(&self) -> impl Iterator<Item = &Packet> {
         self.packets.iter().flatten().chain(self.waiting.iter().map(|(_, packet)| packet))
     }
@@ -281,7 +282,7 @@ impl<S: Steer + Build> Threads<S> {
         self.packets[core].is_empty()
     }
 
-    /// The first core from this one on that has a packet.
+    /// Returns the first core, from this one on, that has a packet.
     pub(crate) fn busy_from(&self, core: CoreId) -> Option<CoreId> {
         self.packets.ids().find(|&busy| busy >= core && !self.packets[busy].is_empty())
     }

@@ -121,8 +121,9 @@ proptest! {
         }
     }
 
-    // The client whose head would finish first is served. So of two clients present from the start, neither
-    // finishes a packet ahead of the other by more than that packet and its work beyond its estimate.
+    // The client whose head would finish first is served. So, of two clients present from the
+    // start, neither finishes a packet far ahead of the other. The bound is that packet plus its
+    // work beyond its estimate.
     #[test]
     fn by_finish_tags_while_clients_stay(shape in shape(), error_permille in errors()) {
         let history = from_the_start(History::generate(&Shape { error_permille, ..shape }));

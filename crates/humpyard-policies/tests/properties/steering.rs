@@ -13,8 +13,8 @@ use crate::shapes::{cases, promising};
 
 const CORES: usize = 16;
 
-/// Returns the cores to which a fresh policy on 16 cores steers packets with these keys and
-/// backlogs, if `eligible` is the set of eligible cores.
+/// Returns the targets of packets with these keys and backlogs, under a fresh policy on 16 cores,
+/// of which `eligible` are eligible.
 fn targets(spec: &str, eligible: &[usize], packets: &[(u64, u32)]) -> Vec<CoreId> {
     let history = History::generate(&Shape { cores: CORES, events: 0, ..Shape::default() });
     let spec: PolicySpec = spec.parse().expect("a registered policy");
