@@ -538,7 +538,8 @@ mod tests {
         ServiceConfig { switch_cost, ..service }
     }
 
-    /// Service A with t = 18.22 us on three busy cores, B with one that has been idle since 0; D = 500 us, t_sw = 200 us.
+    /// Service A with t = 18.22 us on three busy cores, B with one that has been idle since 0; D =
+    /// 500 us, t_sw = 200 us.
     fn three_busy_and_one_idle(params: &EverestEnvParams) -> Bench {
         let service = |time| with_switch_cost(us(200), service(time, 500, 500_000));
         Bench::new(params, &[service(18_220), service(10_000)], &[0, 0, 0, 1]).busy(&[0, 1, 2])

@@ -5,7 +5,8 @@
 //! have had an effect. A core that has been idle for long is in the pool. It keeps its service's
 //! code, and leaves the pool with the next packet of that service.
 //!
-//! **Source.** Welsh, Culler, Brewer. SEDA. 2001; the row of observation schedulers in table 4 of Everest (paper everest).
+//! **Source.** Welsh, Culler, Brewer. SEDA. 2001; the row of observation schedulers in table 4 of
+//! Everest (paper everest).
 //!
 //! **Promises.** A service with packets waiting is served eventually, even if it has lost all its
 //! cores. No isolation: no service gives up a core that is in use.

@@ -5,8 +5,9 @@
 //! not those of shorter ones, which stay idle rather than serve long packets. Of the clients that a
 //! core may serve, it takes the one with the shortest packets.
 //!
-//! **Source.** Demoulin, Fried, Pedisich, Kogias, Loo, Phan, Zhang. When idling is ideal: optimizing tail-latency for heavy-tailed
-//! datacenter workloads with Perséphone. SOSP 2021. MODERN.
+//! **Source.** Demoulin, Fried, Pedisich, Kogias, Loo, Phan, Zhang. When idling is ideal:
+//! optimizing tail-latency for heavy-tailed datacenter workloads with Perséphone. SOSP 2021.
+//! MODERN.
 //!
 //! **Promises.** A client with waiting packets is served eventually, if shorter ones pause. Not
 //! work conserving, on purpose.
@@ -14,7 +15,8 @@
 //! **Cost.** O(log n) to the base 64, to find the shortest; O(n log n) when cores are reserved
 //! again, at most once in a window of completions.
 //!
-//! **Invariants.** Every client has a rank, by mean service time; groups are ranges of ranks. The last group has a core.
+//! **Invariants.** Every client has a rank, by mean service time; groups are ranges of ranks. The
+//! last group has a core.
 //!
 //! **Departures.**
 //! - Until the first window is over there is one group, because nothing is known of the clients.

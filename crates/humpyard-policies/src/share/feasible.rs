@@ -10,8 +10,9 @@
 //! which side of it the last too heavy client is. This takes O(P) comparisons for P processors, for
 //! any number of clients.
 //!
-//! **Source.** Caprita, Chan, Nieh, Stein, Zheng. Group ratio round-robin: O(1) proportional share scheduling for uniprocessor
-//! and multiprocessor systems. USENIX ATC 2005, section 3.2. PROPORTIONAL_SHARE section 4.3.
+//! **Source.** Caprita, Chan, Nieh, Stein, Zheng. Group ratio round-robin: O(1) proportional share
+//! scheduling for uniprocessor and multiprocessor systems. USENIX ATC 2005, section 3.2.
+//! PROPORTIONAL_SHARE section 4.3.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

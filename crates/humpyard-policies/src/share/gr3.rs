@@ -8,8 +8,9 @@
 //! slots, and the unused rest is kept. So the policy stays cheap and fair with many clients and
 //! unequal weights.
 //!
-//! **Source.** Caprita, Chan, Nieh, Stein, Zheng. Group ratio round-robin: O(1) proportional share scheduling for uniprocessor
-//! and multiprocessor systems. USENIX ATC 2005. PROPORTIONAL_SHARE section 3; packets of any length: section 3.5.
+//! **Source.** Caprita, Chan, Nieh, Stein, Zheng. Group ratio round-robin: O(1) proportional share
+//! scheduling for uniprocessor and multiprocessor systems. USENIX ATC 2005. PROPORTIONAL_SHARE
+//! section 3; packets of any length: section 3.5.
 //!
 //! **Promises.** Work conserving. Let packets have one quantum, and let the clients of g groups
 //! stay. A client is then less than (g−1)(g−2)/2 + 4 behind its share of the service, and less than

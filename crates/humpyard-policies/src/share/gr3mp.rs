@@ -7,8 +7,9 @@
 //! weight, at the core with the least. A client entitled to more than a core gets a weight that
 //! makes it one core, so frontlogs do not grow.
 //!
-//! **Source.** Caprita, Chan, Nieh, Stein, Zheng. Group ratio round-robin: O(1) proportional share scheduling for uniprocessor
-//! and multiprocessor systems. USENIX ATC 2005. PROPORTIONAL_SHARE section 4; packets of any length: section 3.5.
+//! **Source.** Caprita, Chan, Nieh, Stein, Zheng. Group ratio round-robin: O(1) proportional share
+//! scheduling for uniprocessor and multiprocessor systems. USENIX ATC 2005. PROPORTIONAL_SHARE
+//! section 4; packets of any length: section 3.5.
 //!
 //! **Promises.** Work conserving. On one core it decides as `gr3` does. No bound is proved for
 //! several cores. With packets of one quantum, P cores and clients that stay, measured errors are

@@ -7,8 +7,8 @@
 //! **Source.** Waldspurger, Weihl. Lottery scheduling: flexible proportional-share resource management. OSDI 1994.
 //! PROPORTIONAL_SHARE sections 2.3 and 0 (slots).
 //!
-//! **Promises.** Work conserving. There is no bound: after n draws a client of share p has won n p times on average, with a
-//! standard deviation of sqrt(n p (1 - p)).
+//! **Promises.** Work conserving. There is no bound: after n draws a client of share p has won n p
+//! times on average, with a standard deviation of sqrt(n p (1 - p)).
 //!
 //! **Cost.** `pick`, and a client that comes or goes, O(log n): a tree of ticket sums. On several
 //! cores a pick may draw clients in service, and gives them slots in advance. A client with enough

@@ -6,8 +6,8 @@
 //! buckets, which keep its order. Finish tags are rounded to the start of the bucket plus 2σ. Four
 //! bitmaps show immediately which group is next.
 //!
-//! **Source.** Checconi, Rizzo, Valente. QFQ: efficient packet scheduling with tight guarantees. IEEE/ACM Transactions on
-//! Networking 21(3), 2013. PROPORTIONAL_SHARE section 2.12.
+//! **Source.** Checconi, Rizzo, Valente. QFQ: efficient packet scheduling with tight guarantees.
+//! IEEE/ACM Transactions on Networking 21(3), 2013. PROPORTIONAL_SHARE section 2.12.
 //!
 //! **Promises.** Work conserving. While a set of clients stays, a client with packets is behind its
 //! share of their service by at most 3wσ + 2wL/W. L is the longest packet, w its weight, W the sum

@@ -10,8 +10,8 @@
 //! would wait for the turns of others. While other cores choose, tags count the budgets of open
 //! turns as used; the unused rest is taken back at the end.
 //!
-//! **Source.** Valente. Reducing the execution time of fair-queueing packet schedulers. Computer Communications 47, 2014.
-//! PROPORTIONAL_SHARE section 2.12.
+//! **Source.** Valente. Reducing the execution time of fair-queueing packet schedulers. Computer
+//! Communications 47, 2014. PROPORTIONAL_SHARE section 2.12.
 //!
 //! **Promises.** Work conserving. Consider a set of clients that stays. A client with packets is
 //! behind its share of their service by at most 3wσ + 16wL/W + 3L, with the terms of `qfq`. The

@@ -10,7 +10,8 @@
 //!
 //! **Cost.** `pick` O(1), the events O(log n) in the ready clients.
 //!
-//! **Invariants.** `ready` holds exactly the clients whose head may be served, by start tag. `virtual_time` never decreases.
+//! **Invariants.** `ready` holds exactly the clients whose head may be served, by start tag.
+//! `virtual_time` never decreases.
 //!
 //! **Departures.** Only the head has a tag. The estimate is charged at dispatch and corrected at
 //! completion. With k packets in service at once, the bound grows by those packets. A new weight

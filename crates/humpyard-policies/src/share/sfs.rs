@@ -7,8 +7,9 @@
 //! is its service beyond that point: its weight times the distance. An idle core serves the client
 //! with the least surplus.
 //!
-//! **Source.** Chandra, Adler, Goyal, Shenoy. Surplus fair scheduling: a proportional-share CPU scheduling algorithm for symmetric
-//! multiprocessors. OSDI 2000. PROPORTIONAL_SHARE section 2.13; feasible weights: section 4.3.
+//! **Source.** Chandra, Adler, Goyal, Shenoy. Surplus fair scheduling: a proportional-share CPU
+//! scheduling algorithm for symmetric multiprocessors. OSDI 2000. PROPORTIONAL_SHARE section 2.13;
+//! feasible weights: section 4.3.
 //!
 //! **Promises.** Work conserving. No bound is proven.
 //!

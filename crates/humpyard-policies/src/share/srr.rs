@@ -6,8 +6,8 @@
 //! column gives a slot to each client that has the bit. So the slots of a client are spread over
 //! the round, without any comparison.
 //!
-//! **Source.** Guo. SRR: an O(1) time complexity packet scheduler for flows in multi-service packet networks. SIGCOMM 2001.
-//! PROPORTIONAL_SHARE sections 2.10 and 0 (slots).
+//! **Source.** Guo. SRR: an O(1) time complexity packet scheduler for flows in multi-service packet
+//! networks. SIGCOMM 2001. PROPORTIONAL_SHARE sections 2.10 and 0 (slots).
 //!
 //! **Promises.** Work conserving. With packets of one quantum and clients that stay, service is exact at the
 //! end of every round. A round has as many slots as the sum of the weights. Within a round, the error of a

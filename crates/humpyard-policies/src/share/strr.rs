@@ -5,8 +5,9 @@
 //! classes with visits left, the one with the shortest interval goes first. A visit is one quantum or two, so
 //! that in the long run the quanta are proportional to the weight.
 //!
-//! **Source.** Ramabhadran, Pasquale. Stratified round robin: a low complexity packet scheduler with bandwidth fairness and
-//! bounded delay. SIGCOMM 2003. PROPORTIONAL_SHARE sections 2.11 and 0 (slots).
+//! **Source.** Ramabhadran, Pasquale. Stratified round robin: a low complexity packet scheduler
+//! with bandwidth fairness and bounded delay. SIGCOMM 2003. PROPORTIONAL_SHARE sections 2.11 and 0
+//! (slots).
 //!
 //! **Promises.** Work conserving. Consider packets of one quantum and clients that stay. At the end of an
 //! interval of its class, a client has received its part of the slots so far, rounded down to quanta. If

@@ -6,11 +6,11 @@
 //! share. Of the due clients, the one whose packet would finish first is served, by its estimate.
 //! So no client runs ahead, as heavy clients do with plain fair queueing, and none falls behind.
 //!
-//! **Source.** Bennett, Zhang. Hierarchical packet fair queueing algorithms. SIGCOMM 1996; worst-case fairness: WF2Q, INFOCOM
-//! 1996. PROPORTIONAL_SHARE section 2.8.
+//! **Source.** Bennett, Zhang. Hierarchical packet fair queueing algorithms. SIGCOMM 1996;
+//! worst-case fairness: WF2Q, INFOCOM 1996. PROPORTIONAL_SHARE section 2.8.
 //!
-//! **Promises.** Work conserving. With packets of one unit and clients that stay, a client is less than one unit behind or
-//! ahead of its share of the service.
+//! **Promises.** Work conserving. With packets of one unit and clients that stay, a client is less
+//! than one unit behind or ahead of its share of the service.
 //!
 //! **Cost.** O(log n) in the clients; a pick moves the clients that have become due, each once per packet.
 //!

@@ -5,9 +5,9 @@
 //! in which they would be done there. So no packet is done later than there by more than one
 //! packet, but a heavy client may run ahead of all light ones.
 //!
-//! **Source.** Demers, Keshav, Shenker. Analysis and simulation of a fair queueing algorithm. SIGCOMM 1989. Parekh, Gallager.
-//! A generalized processor sharing approach to flow control. IEEE/ACM Trans. Networking 1 (1993). PROPORTIONAL_SHARE
-//! section 2.6.
+//! **Source.** Demers, Keshav, Shenker. Analysis and simulation of a fair queueing algorithm.
+//! SIGCOMM 1989. Parekh, Gallager. A generalized processor sharing approach to flow control.
+//! IEEE/ACM Trans. Networking 1 (1993). PROPORTIONAL_SHARE section 2.6.
 //!
 //! **Promises.** Work conserving. With packets of one unit and clients that stay, a client is less
 //! than one unit behind its share of the service. It may be ahead in proportion to its share, by up

@@ -8,9 +8,9 @@
 //! **Source.** Guo, Bhuyan. Load balancing in a cluster-based web server for multimedia
 //! applications. TPDS 2006, as described in Guo, Bhuyan (PS-HRW). STEERING section 8.
 //!
-//! **Promises.** If all places were looked up at one moment, the overlaps of a connection would sum
-//! to N φ/Φ, and those of a core to one. So all cores would have equal parts. While a connection
-//! keeps its place, it gives each core its share of packets, within two packets. No order.
+//! **Promises.** Assume that all places were looked up at one moment. Then the overlaps of a connection would
+//! sum to N φ/Φ, and those of a core to one: all cores would have equal parts. While a connection keeps its
+//! place, it gives each core its share of packets, within two packets. No order.
 //!
 //! **Cost.** O(log n) in the connections for a packet that joins or leaves, and for a new place;
 //! O(g) to choose among g cores. 112 bytes for each flow. Of these, 32 bytes (at most 16 MiB in

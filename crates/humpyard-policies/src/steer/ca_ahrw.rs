@@ -4,7 +4,8 @@
 //! Each core bids its hash of the connection, divided by its queue times the cost to get there from
 //! home. So packets leave home for a near core sooner than for a far one.
 //!
-//! **Source.** Guo, Bhuyan. A QoS aware multicore hash scheduler for network applications, section IV. STEERING section 4.
+//! **Source.** Guo, Bhuyan. A QoS aware multicore hash scheduler for network applications, section
+//! IV. STEERING section 4.
 //!
 //! **Promises.** With idle cores every connection is at home, so each core has 1/N of them on
 //! average. If a core is removed while queues stay the same, only its connections move, and those

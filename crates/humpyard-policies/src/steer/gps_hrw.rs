@@ -6,7 +6,8 @@
 //! rest as weight. So its set grows and shrinks at the end, and a connection with a constant part
 //! never moves. Its packets go to the core of its set with the highest hash over queue length.
 //!
-//! **Source.** Guo, Bhuyan. A QoS aware multicore hash scheduler for network applications (GPS-HRW). STEERING sections 7 and 8.
+//! **Source.** Guo, Bhuyan. A QoS aware multicore hash scheduler for network applications
+//! (GPS-HRW). STEERING sections 7 and 8.
 //!
 //! **Promises.** A connection has min(⌊Nφ/Φ⌋, N) whole cores, and one core at least, as of when its
 //! set was built. A smaller set of a connection is a subset of a greater one, except for the core

@@ -5,7 +5,8 @@
 //! connection's home counts its queue as longer. So packets stay near their home unless the queues
 //! there are long, and a decision examines few nodes instead of all cores.
 //!
-//! **Source.** Guo, Bhuyan. A QoS aware multicore hash scheduler for network applications, section IV. STEERING sections 4, 5.
+//! **Source.** Guo, Bhuyan. A QoS aware multicore hash scheduler for network applications, section
+//! IV. STEERING sections 4, 5.
 //!
 //! **Promises.** If all cores are idle, a connection is at its home, and each core is the home of
 //! 1/N of the connections on average. If a core is removed, connections leave only the groups that

@@ -6,7 +6,8 @@
 //! cores. Then connections leave those cores, and no connection moves between two of them or
 //! between two others. So the fewest possible connections move.
 //!
-//! **Source.** Kencl, Le Boudec. Adaptive load sharing for network processors. INFOCOM 2002; ToN 16, 2008. STEERING section 2.
+//! **Source.** Kencl, Le Boudec. Adaptive load sharing for network processors. INFOCOM 2002; ToN
+//! 16, 2008. STEERING section 2.
 //!
 //! **Promises.** Minimal disruption: when a core goes, only its connections move; when a core
 //! comes, connections move only to it. At the end of an interval, connections move only from one

@@ -3,7 +3,8 @@
 //! **Idea.** The packet in service counts too, so an idle core is preferred to a busy one. This is
 //! the best balance without knowledge of packet costs, but it spreads each flow over many cores.
 //!
-//! **Source.** Winston. Optimality of the shortest line discipline. J. Applied Probability 14, 1977. STEERING section 2.
+//! **Source.** Winston. Optimality of the shortest line discipline. J. Applied Probability 14, 1977.
+//! STEERING section 2.
 //!
 //! **Promises.** Work conserving on arrival: no packet joins a queue while another core that may
 //! serve it is idle. A packet that has joined stays there.

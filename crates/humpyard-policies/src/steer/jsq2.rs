@@ -4,7 +4,8 @@
 //! any machine. Both cores follow from the connection, so its packets, its state and its reordering
 //! stay on two cores.
 //!
-//! **Source.** Mitzenmacher. The power of two choices in randomized load balancing. IEEE TPDS 12, 2001. STEERING section 2 (P2C).
+//! **Source.** Mitzenmacher. The power of two choices in randomized load balancing. IEEE TPDS 12, 2001.
+//! STEERING section 2 (P2C).
 //!
 //! **Promises.** While the cores stay the same, a connection uses two of them, and a packet joins
 //! the shorter queue of both. With `pair=packet` the two cores are drawn for every packet, so a

@@ -6,7 +6,8 @@
 //! one with the highest hash over queue length. When φ has changed by more than β, the set is
 //! rebuilt, core by core, as `h-cahrw` would choose.
 //!
-//! **Source.** Guo, Bhuyan. A QoS aware multicore hash scheduler for network applications. STEERING sections 6, 7 and 12.
+//! **Source.** Guo, Bhuyan. A QoS aware multicore hash scheduler for network applications. STEERING
+//! sections 6, 7 and 12.
 //!
 //! **Promises.** A connection has min(⌊Nφ/Φ⌋, N) whole cores, and one core at least, as of when its
 //! set was built. No order: a new set moves a connection; with `guard=true` fewer connections move.

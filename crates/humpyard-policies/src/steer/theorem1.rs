@@ -3,8 +3,8 @@
 //! **Idea.** Let each core bid its hash g, uniform on (0, 1), times a multiplier x. With these x, core k has
 //! the highest bid with probability p_k. Their product is 1; equal fractions have equal multipliers.
 //!
-//! **Source.** Ross. Hash routing for collections of shared web caches. IEEE Network 11 (1997): the multipliers of CARP;
-//! theorem 1 of Guo, Bhuyan. PS-HRW. STEERING section 6.
+//! **Source.** Ross. Hash routing for collections of shared web caches. IEEE Network 11 (1997): the
+//! multipliers of CARP; theorem 1 of Guo, Bhuyan. PS-HRW. STEERING section 6.
 //!
 //! **Limits.** The theorem holds for uniform hashes alone, not for hashes over a queue. The fewest
 //! possible connections move only if fractions stay equal or one factor changes a whole group. Bids
