@@ -1,15 +1,19 @@
-//! Time of one decision of each policy, through the trait, without the mechanism. Of sharing policies only what `share`, which
-//! has them all side by side, does not measure.
+//! The time of one decision of each policy, through the trait, without the mechanism. For sharing
+//! policies, it has only the cases that the benchmark `share` does not measure.
 //!
-//! Steering: one packet of one of 1,024 connections, on idle cores; in proportion: a packet comes and one is done; remapped: a
-//! packet of each of 100,000 connections. Sharing by estimates: one always-ready client is picked,
-//! dispatched, completed and offered again; packets of 640 to 15,140 ns, weights 1 to 10, visited in the policy's order, while time
-//! passes, and packets that use up to a tenth more or less than estimated. By applications: 16 cores take turns, each packet that
-//! goes is followed by another, of an application that is drawn. An estimator learns from a packet, or estimates one. Allocation: all
-//! decisions for a packet, from its arrival to its completion.
+//! - Steering: one packet of one of 1,024 connections, on idle cores. In proportion: a packet
+//!   arrives and one is done. Remapped: a packet of each of 100,000 connections.
+//! - Sharing by estimates: one always-ready client is picked, dispatched, completed and offered again. Packets
+//!   take 640 to 15,140 ns, weights are 1 to 10, and clients are visited in the policy's order while time
+//!   passes. In some cases, packets use up to a tenth more or less than estimated.
+//! - Sharing by applications: 16 cores take turns; each packet that leaves is followed by another
+//!   of a random application.
+//! - Estimation: an estimator learns from a packet, or estimates one.
+//! - Allocation: all decisions for a packet, from its arrival to its completion.
 //!
-//! All figures hold the loop that feeds the policy. What that takes, `none` shows, which serves heads as they come and learns
-//! nothing, and of allocation `static`, which decides nothing.
+//! All figures include the loop that feeds the policy. `none` shows the time of this loop: it
+//! serves heads in order of arrival and learns nothing. For allocation, `static` shows it, which
+//! decides nothing.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -72,7 +76,8 @@ fn steer<S: Steer + Build>(criterion: &mut Criterion) {
     }
 }
 
-/// Those that hold a rendezvous, by what this processor can do, and by what every one can.
+/// Measures policies that use rendezvous hashing: with the features of this processor, and with
+/// those of any processor.
 fn steer_by_rendezvous<S: Steer + Build>(criterion: &mut Criterion) {
     steer::<S>(criterion);
     let everywhere = SchedulerConfig { rendezvous: Rendezvous::default(), ..config(16, 1, &[]) };
@@ -100,7 +105,7 @@ fn steer_by_logarithm(criterion: &mut Criterion) {
     steer_by::<Ahrw>(criterion, "8, form=log", &AhrwParams { form: Form::Log }, &config(8, 1, &[]));
 }
 
-/// Trees of two sockets of two caches of two cores, and of four of sixteen of sixteen.
+/// Measures trees: two sockets of two caches of two cores, and four of sixteen of sixteen.
 fn steer_down_a_tree(criterion: &mut Criterion) {
     for levels in [[(2, 2000), (2, 1400), (2, 1100)], [(4, 2000), (16, 1400), (16, 1100)]] {
         let tree = Topology::regular(&levels).expect("a tree");
@@ -124,7 +129,8 @@ fn steer_in_proportion<S: Steer + Build>(criterion: &mut Criterion) {
     }
 }
 
-/// A hundred thousand connections, each of which holds a packet, find their cores anew: one core of 16 is gone, or is back.
+/// Lets a hundred thousand connections, each of which holds a packet, find their cores again after
+/// one of 16 cores goes or returns.
 fn remap<S: Steer + Build>(criterion: &mut Criterion) {
     const CONNECTIONS: u32 = 100_000;
     let config = SchedulerConfig { flows: CONNECTIONS as usize, ..config(16, 1, &[]) };
@@ -164,7 +170,7 @@ fn remap<S: Steer + Build>(criterion: &mut Criterion) {
     });
 }
 
-/// Serves heads in the order in which they came: what is left is the loop.
+/// Serves heads in order of arrival; the remaining time is that of the loop.
 struct Nothing {
     heads: VecDeque<ClientId>,
 }
@@ -205,7 +211,8 @@ impl Share for Nothing {
     fn set_weight(&mut self, _: Time, _: ClientId, _: Weight) {}
 }
 
-/// One core that is never idle. Where estimates are wrong, each packet is settled by another tag than it was filed by.
+/// Measures one core that is never idle. With wrong estimates, completion changes the tag by which
+/// each packet was filed.
 fn share_by_estimates<Q: Share + Build>(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group(format!("share/{} by estimates", Q::INFO.name));
     for (clients, exact) in [(64, true), (4096, true), (65_536, true), (64, false), (4096, false), (65_536, false)] {
@@ -239,12 +246,12 @@ fn share_by_estimates<Q: Share + Build>(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Applications whose packets wait, so many at all times, for 16 cores.
+/// Applications for 16 cores, with a constant number of waiting packets.
 struct Applications<Q> {
     policy: Q,
     waiting: Vec<VecDeque<Packet>>,
     in_service: Vec<u32>,
-    /// What each core serves.
+    /// The packet that each core serves.
     cores: Vec<Option<Packet>>,
     next: u64,
 }
@@ -278,7 +285,7 @@ impl<Q: Share + Build> Applications<Q> {
         self.next += 1;
     }
 
-    /// A core is done, takes the next packet, and another arrives.
+    /// Completes a packet of a core, gives it the next packet, and lets another arrive.
     fn step(&mut self) -> ClientId {
         let core = CoreId((self.next % 16) as u16);
         if let Some(done) = self.cores[core.index()].take() {
@@ -315,7 +322,7 @@ fn share_by_applications(criterion: &mut Criterion) {
     }
 }
 
-/// A packet is done, and its service's line is learned anew; and a packet is estimated.
+/// Measures the completion of a packet, which updates the line of its service, and the estimate of a packet.
 fn estimate(criterion: &mut Criterion) {
     let mut estimator = LeastSquares::new(&LeastSquaresParams::default(), &config(1, 1, &[])).expect("defaults fit");
     let packets: Vec<Packet> =

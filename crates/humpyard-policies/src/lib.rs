@@ -1,8 +1,8 @@
 //! The scheduling policies of humpyard, one file each, and their registry.
 //!
-//! Each policy is a pure state machine behind a trait of `humpyard_core::policy`. [`registry`] finds them by name,
-//! and [`own`] names policies of a program's own beside them. Depend on this crate to schedule without `std`; the crate
-//! `humpyard` has it as `humpyard::policies`.
+//! Each policy is a pure state machine behind a trait of `humpyard_core::policy`. [`registry`]
+//! finds the policies by name. [`own`] adds policies that a program defines itself. Depend on this
+//! crate to schedule without `std`; the crate `humpyard` re-exports it as `humpyard::policies`.
 //!
 //! A [`spec::PolicySpec`] is parsed from a specification such as `gr3`, `drr:quantum=3000` or
 //! `steer=hrw/share=drr`, and builds a [`spec::AnyScheduler`].

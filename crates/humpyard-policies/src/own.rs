@@ -1,4 +1,5 @@
-//! Policies of a program's own, which a [`PolicySpec`](crate::spec::PolicySpec) names beside those of the registry.
+//! Policies that a program defines. A [`PolicySpec`](crate::spec::PolicySpec) names them beside
+//! those of the registry.
 //!
 //! ```
 //! use humpyard_core::config::SchedulerConfig;
@@ -40,7 +41,7 @@ use humpyard_core::unit::{Time, Weight, Work};
 
 use crate::registry::find;
 
-/// Makes, for one family, the box that holds a policy of a program's own.
+/// Generates, for one family, the box that holds a policy that a program defines.
 macro_rules! own {
     ($(#[$doc:meta])* $own:ident: $trait:ident by $object:ident) => {
         trait $object: $trait + fmt::Debug + Send {}
@@ -75,22 +76,22 @@ macro_rules! own {
 }
 
 own! {
-    /// A steering policy of a program's own.
+    /// A steering policy that a program defines.
     OwnSteer: Steer by SteerObject
 }
 
 own! {
-    /// A sharing policy of a program's own.
+    /// A sharing policy that a program defines.
     OwnShare: Share by ShareObject
 }
 
 own! {
-    /// An allocation policy of a program's own.
+    /// An allocation policy that a program defines.
     OwnAllocate: Allocate by AllocateObject
 }
 
 own! {
-    /// An estimator of a program's own.
+    /// An estimator that a program defines.
     OwnEstimate: Estimate by EstimateObject
 }
 
@@ -106,9 +107,9 @@ enum Maker {
     Estimate(Make<OwnEstimate>),
 }
 
-/// A policy of a program's own: its name, its promises, and how to make it for a run.
+/// A policy that a program defines: its name, its promises, and the function that builds it.
 ///
-/// Every run makes a policy anew, and a sharing policy once for each queue.
+/// Every run builds the policy anew, and a sharing policy once for each queue.
 #[derive(Clone)]
 pub struct OwnPolicy {
     name: String,
@@ -122,7 +123,8 @@ impl OwnPolicy {
     /// Returns a steering policy.
     ///
     /// # Errors
-    /// A name that a registered policy has, or that holds anything but letters, digits, `-` and `_`.
+    /// Rejects a name that a registered policy has, and a name with characters other than letters,
+    /// digits, `-` and `_`.
     pub fn steer<P: Steer + fmt::Debug + Send + 'static>(
         name: &str,
         make: impl Fn(&SchedulerConfig) -> Result<P, BuildError> + Send + Sync + 'static,
@@ -181,13 +183,14 @@ impl OwnPolicy {
         Self { promises: promises.to_owned(), ..self }
     }
 
-    /// Says that the sharing policy takes its queue as one client: see [`Share::merges_clients`].
+    /// Declares that the sharing policy treats its queue as one client: see
+    /// [`Share::merges_clients`].
     #[must_use]
     pub fn merging_clients(self) -> Self {
         Self { merges_clients: true, ..self }
     }
 
-    /// Says that the policy runs by a virtual clock alone: live runs refuse it.
+    /// Declares that the policy needs a virtual clock: live runs reject it.
     #[must_use]
     pub fn simulated_only(self) -> Self {
         Self { simulated_only: true, ..self }
@@ -242,7 +245,7 @@ impl OwnPolicy {
     }
 }
 
-/// Two are equal if they have one name and are made by one function.
+/// Two policies are equal if they have the same name and the same function builds them.
 impl PartialEq for OwnPolicy {
     fn eq(&self, other: &Self) -> bool {
         let is_same = match (&self.maker, &other.maker) {

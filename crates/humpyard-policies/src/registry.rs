@@ -1,4 +1,4 @@
-//! Every policy by name, in reading order: from this list derive lookup, help, JSON and error messages.
+//! Lists every policy by name, in reading order. Lookup, help, JSON and error messages derive from this list.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -23,21 +23,23 @@ use serde::Serialize;
 use crate::own::{OwnAllocate, OwnEstimate, OwnShare, OwnSteer};
 use crate::{allocate, estimate, share, steer};
 
-/// What the registry knows of one policy.
+/// One policy in the registry.
 #[derive(Clone, Debug, Serialize)]
 pub struct Entry {
-    /// What the policy says of itself.
+    /// The policy's description of itself.
     #[serde(flatten)]
     pub info: Info,
     /// Its parameters.
     pub parameters: Vec<Parameter>,
-    /// Parameters with which it decides otherwise than with the defaults: see [`Build::VARIANTS`].
+    /// Parameters with which the policy decides differently than with its defaults: see
+    /// [`Build::VARIANTS`].
     #[serde(skip)]
     pub variants: &'static [&'static str],
 }
 
 impl Entry {
-    /// The policy as a [`PolicySpec`](crate::spec::PolicySpec) names it: with its defaults, then in each of its variants.
+    /// Returns the specs of this policy, as a [`PolicySpec`](crate::spec::PolicySpec) reads them:
+    /// first with the defaults, then each variant.
     pub fn specs(&self) -> impl Iterator<Item = String> + use<> {
         let name = self.info.name;
         let variants = self.variants.iter().map(move |variant| format!("{name}:{variant}"));
@@ -49,8 +51,8 @@ fn entry<P: Build>() -> Entry {
     Entry { info: P::INFO, parameters: P::Params::parameters(), variants: P::VARIANTS }
 }
 
-/// Checks the parameters alone, so that a slip is told before the configuration is known; the steering policy that
-/// they want, if any.
+/// Checks the parameters alone, so that errors are reported before the configuration is known.
+/// Returns the steering policy that these parameters require. `None`: they require none.
 fn check_parameters<P: Build>(pairs: &[(String, String)]) -> Result<Option<&'static str>, BuildError> {
     Ok(P::steered_by(&P::Params::from_pairs(P::INFO.name, pairs)?))
 }
@@ -59,9 +61,9 @@ fn build<P: Build>(pairs: &[(String, String)], config: &SchedulerConfig) -> Resu
     P::new(&P::Params::from_pairs(P::INFO.name, pairs)?, config)
 }
 
-/// Makes, for one family, from one list: an enum of its policies (so that one instantiation of the mechanism serves them
-/// all), its table, and the delegation of all methods of its trait. A new policy is one line here. `$own` holds a policy
-/// of a program's own.
+/// Generates the code of one family from one list: an enum of its policies, its table, and the
+/// delegation of all methods of its trait. With the enum, one instantiation of the mechanism serves
+/// all policies. A new policy is one line here. `$own` holds a policy that a program defines.
 macro_rules! family {
     (
         $(#[$doc:meta])* $any:ident: $trait:ident or $own:ident
@@ -84,8 +86,9 @@ macro_rules! family {
                 [$(entry::<$policy>()),+].into()
             }
 
-            /// Whether the policy of this name takes these parameters, and the steering policy that goes before it with them if
-            /// none is named; none if this family has no such policy.
+            /// Checks whether the policy of this name accepts these parameters. Returns the
+            /// steering policy that they require if the spec names none. `None`: this family has no
+            /// policy of this name.
             pub(crate) fn check_parameters(
                 name: &str,
                 pairs: &[(String, String)],
@@ -96,7 +99,7 @@ macro_rules! family {
                 None
             }
 
-            /// Makes the policy of this name; none if this family has no such policy.
+            /// Builds the policy of this name. `None`: this family has no such policy.
             pub(crate) fn build(
                 name: &str,
                 pairs: &[(String, String)],
@@ -112,14 +115,14 @@ macro_rules! family {
         $(convert! { $any::$variant($policy) })+
         convert! { $any::Own($own) }
 
-        /// There is none, so there is nothing to convert.
+        /// Unreachable: a [`Never`] does not exist.
         impl From<Never> for $any {
             fn from(never: Never) -> Self {
                 match never {}
             }
         }
 
-        /// Always fails: there is a policy.
+        /// Always fails, because every enum value holds a policy.
         impl TryFrom<$any> for Never {
             type Error = $any;
 
@@ -132,7 +135,7 @@ macro_rules! family {
     };
 }
 
-/// Makes the enum of a family from one of its policies, and the policy from the enum.
+/// Generates the conversions between the enum of a family and one of its policies.
 macro_rules! convert {
     ($any:ident::$variant:ident($policy:ty)) => {
         impl From<$policy> for $any {
@@ -141,7 +144,7 @@ macro_rules! convert {
             }
         }
 
-        /// Fails with the policy if it is another one.
+        /// Fails and returns the enum if it holds another policy.
         impl TryFrom<$any> for $policy {
             type Error = $any;
 
@@ -155,12 +158,14 @@ macro_rules! convert {
     };
 }
 
-/// Hands the policy inside an enum, with its own type, to a visitor, where a family has one.
+/// Generates `visit` for a family with a visitor trait; it passes the policy inside the enum, with
+/// its own type, to a visitor.
 macro_rules! visit {
     ($any:ident $variants:tt) => {};
     ($any:ident [$($variant:ident)+] $visitor:ident) => {
         impl $any {
-            /// Hands the policy inside to a visitor, which calls it by its own type, without a branch for each call.
+            /// Passes the policy inside to a visitor. The visitor calls it by its own type, without
+            /// a branch for each call.
             pub fn visit<V: $visitor>(self, visitor: V) -> V::Answer {
                 match self {
                     $(Self::$variant(policy) => visitor.visit(policy)),+
@@ -229,17 +234,18 @@ family! {
     visited by ShareVisitor
 }
 
-/// What is to be done with a sharing policy of whatever type: see [`AnyShare::visit`].
+/// An operation on a sharing policy of any type: see [`AnyShare::visit`].
 pub trait ShareVisitor {
-    /// What comes of it.
+    /// The result of the operation.
     type Answer;
 
-    /// Does it.
+    /// Runs the operation.
     fn visit<Q: Share>(self, policy: Q) -> Self::Answer;
 }
 
 impl AnyShare {
-    /// The most draws from its run queue that one pick has taken so far; none of a policy that has no such queue.
+    /// Returns the most draws from the run queue that one pick has taken so far. `None`: the policy
+    /// has no such queue.
     pub fn draws_max(&self) -> Option<u32> {
         match self {
             Self::Gr3mp(policy) => Some(policy.draws_max()),
@@ -272,7 +278,7 @@ family! {
     ]
 }
 
-/// A policy that is one of those of its family, `Any`: for a host that has a loop compiled for this policy alone.
+/// A policy of the family `Any`, for a host that compiles a loop for this policy alone.
 pub trait OneOf<Any>: TryFrom<Any> + Into<Any> {
     /// Returns the policy, which must be of this type.
     ///
@@ -294,12 +300,12 @@ pub fn entries() -> Vec<Entry> {
     all
 }
 
-/// The policy of this name.
+/// Returns the policy of this name.
 pub fn find(name: &str) -> Option<Entry> {
     entries().into_iter().find(|entry| entry.info.name == name)
 }
 
-/// The names of all policies, or of one family.
+/// Returns the names of all policies, or of one family.
 pub(crate) fn names(family: Option<Family>) -> Vec<String> {
     entries()
         .into_iter()

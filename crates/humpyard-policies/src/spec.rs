@@ -1,4 +1,4 @@
-//! Naming policies: `drr`, `drr:quantum=3000`, `steer=hrw/share=drr`.
+//! Policy specifications: `drr`, `drr:quantum=3000`, `steer=hrw/share=drr`.
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -17,12 +17,12 @@ use humpyard_core::unit::Time;
 use crate::own::OwnPolicy;
 use crate::registry::{AnyAllocate, AnyEstimate, AnyShare, AnySteer, find, names};
 
-/// The mechanism over any policies.
+/// The mechanism with any policies.
 pub type AnyScheduler = Scheduler<AnySteer, AnyShare, AnyAllocate>;
 
-/// Which policies work together, as text names them.
+/// The policies of one run, as a text names them.
 ///
-/// A bare name picks its family; the families that are not named have their partners:
+/// A bare name selects its family. The other families then have these policies:
 ///
 /// | named | steer | share | allocate | queues |
 /// |---|---|---|---|---|
@@ -31,8 +31,8 @@ pub type AnyScheduler = Scheduler<AnySteer, AnyShare, AnyAllocate>;
 /// | an allocation policy | – | `fcfs` | it | one per service |
 /// | `efq:engines=per-engine` | `hrw` | it | – | one per core |
 ///
-/// Estimates are the table's unless an estimator is named too: `estimate=least-squares/share=efq`.
-/// [`PolicySpec::with`] adds policies that a program defines; text cannot name them.
+/// The table estimates work unless the text names an estimator: `estimate=least-squares/share=efq`.
+/// [`PolicySpec::with`] adds policies that a program defines; a text cannot name them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PolicySpec {
     steer: Option<Chosen>,
@@ -69,7 +69,7 @@ impl Chosen {
         }
     }
 
-    /// Whether this sharing policy tells clients apart.
+    /// Whether this sharing policy distinguishes clients.
     fn tells_clients(&self) -> bool {
         self.name() != "fcfs" && !self.own().is_some_and(OwnPolicy::merges_clients)
     }
@@ -85,13 +85,13 @@ impl fmt::Display for Chosen {
 }
 
 impl PolicySpec {
-    /// No policy is named.
+    /// A spec without any policy.
     const NONE: Self = Self { steer: None, share: None, allocate: None, estimate: None };
 
-    /// Makes the mechanism with these policies.
+    /// Builds the mechanism with these policies.
     ///
     /// # Errors
-    /// What a policy or the mechanism refuses.
+    /// Returns the error of a policy or of the mechanism.
     pub fn build(&self, config: &SchedulerConfig) -> Result<AnyScheduler, BuildError> {
         let (steer, allocate) = (self.build_steer(config)?, self.build_allocate(config)?);
         let scheduler = Scheduler::new(config, steer, allocate, || self.build_share(config))?;
@@ -101,10 +101,10 @@ impl PolicySpec {
         })
     }
 
-    /// Makes the estimator alone; none if none is named.
+    /// Builds the estimator alone. `None`: the spec names no estimator.
     ///
     /// # Errors
-    /// What the estimator refuses.
+    /// Returns the error of the estimator.
     pub fn build_estimate(&self, config: &SchedulerConfig) -> Result<Option<AnyEstimate>, BuildError> {
         let build = |chosen: &Chosen| match chosen {
             Chosen::Registered(named) => known(AnyEstimate::build(&named.name, &named.parameters, config)),
@@ -113,10 +113,10 @@ impl PolicySpec {
         self.estimate.as_ref().map(build).transpose()
     }
 
-    /// Makes the steering policy alone, if one is named.
+    /// Builds the steering policy alone. `None`: the spec names no steering policy.
     ///
     /// # Errors
-    /// What the policy refuses.
+    /// Returns the error of the policy.
     pub fn build_steer(&self, config: &SchedulerConfig) -> Result<Option<AnySteer>, BuildError> {
         let build = |chosen: &Chosen| match chosen {
             Chosen::Registered(named) => known(AnySteer::build(&named.name, &named.parameters, config)),
@@ -125,10 +125,10 @@ impl PolicySpec {
         self.steer.as_ref().map(build).transpose()
     }
 
-    /// Makes the allocation policy alone, if one is named.
+    /// Builds the allocation policy alone. `None`: the spec names no allocation policy.
     ///
     /// # Errors
-    /// What the policy refuses.
+    /// Returns the error of the policy.
     pub fn build_allocate(&self, config: &SchedulerConfig) -> Result<Option<AnyAllocate>, BuildError> {
         let build = |chosen: &Chosen| match chosen {
             Chosen::Registered(named) => known(AnyAllocate::build(&named.name, &named.parameters, config)),
@@ -137,10 +137,10 @@ impl PolicySpec {
         self.allocate.as_ref().map(build).transpose()
     }
 
-    /// Makes the sharing policy alone.
+    /// Builds the sharing policy alone: `fcfs` if the spec names none.
     ///
     /// # Errors
-    /// What the policy refuses.
+    /// Returns the error of the policy.
     pub fn build_share(&self, config: &SchedulerConfig) -> Result<AnyShare, BuildError> {
         match &self.share {
             Some(Chosen::Registered(named)) => known(AnyShare::build(&named.name, &named.parameters, config)),
@@ -149,11 +149,11 @@ impl PolicySpec {
         }
     }
 
-    /// Adds the policies of another spec, or a policy of a program's own. A steering policy that is named replaces one
-    /// that follows from the parameters of the sharing policy.
+    /// Adds the policies of another spec, or a policy that a program defines. A named steering
+    /// policy replaces one that follows from the parameters of the sharing policy.
     ///
     /// # Errors
-    /// Two policies of one family.
+    /// Rejects two policies of one family.
     pub fn with(self, other: impl Into<Self>) -> Result<Self, BuildError> {
         let (mut joined, mut other) = (self, other.into());
         if joined.steer.is_some() && other.steer.is_some() {
@@ -174,7 +174,7 @@ impl PolicySpec {
         Ok(joined)
     }
 
-    /// Whether the steering policy is the one that the sharing policy wants before it.
+    /// Whether the steering policy is the one that the sharing policy requires.
     fn follows_from_share(&self) -> bool {
         let (Some(Chosen::Registered(steer)), Some(Chosen::Registered(share))) = (&self.steer, &self.share) else {
             return false;
@@ -190,16 +190,18 @@ impl PolicySpec {
         chosen.into_iter().flatten().filter_map(Chosen::own)
     }
 
-    /// Returns the name of a policy that runs by a virtual clock alone. `None`: all policies run live, too.
+    /// Returns the name of a policy that needs a virtual clock. `None`: all policies can run live.
     pub fn simulated_only(&self) -> Option<&str> {
         self.own().find(|own| own.is_simulated_only()).map(OwnPolicy::name)
     }
 
-    /// Makes these policies take over from those of `before`, which the scheduler has now, in every family in which they
-    /// differ. What waits and what is in service stays accounted for; no flow is reordered where both keep flows in order.
+    /// Replaces the policies `before`, which the scheduler has now, by these, in every family in
+    /// which they differ. The accounts of waiting packets and of packets in service remain. If both
+    /// steering policies keep flows in order, no flow is reordered.
     ///
     /// # Errors
-    /// Policies that need other queues than there are, and what a policy refuses; a family taken over before stays so.
+    /// Rejects policies that need queues of another kind, and returns the error of a policy.
+    /// Families replaced before the error stay replaced.
     pub fn take_over(
         &self,
         now: Time,
@@ -233,27 +235,28 @@ impl PolicySpec {
         Ok(())
     }
 
-    /// Whether a sharing policy is all that is named.
+    /// Whether the spec names neither a steering nor an allocation policy.
     pub fn is_share_alone(&self) -> bool {
         self.steer.is_none() && self.allocate.is_none()
     }
 
-    /// Whether packets of different clients are not simply served in order of arrival.
+    /// Whether the sharing policy distinguishes clients, so that the order of service can differ
+    /// from the order of arrival.
     pub fn shares(&self) -> bool {
         self.share.as_ref().is_some_and(Chosen::tells_clients)
     }
 
-    /// The name of the steering policy, if one is named.
+    /// Returns the name of the steering policy. `None`: the spec names none.
     pub fn steering(&self) -> Option<&str> {
         self.steer.as_ref().map(Chosen::name)
     }
 
-    /// The name of the sharing policy: `fcfs` if none is named.
+    /// Returns the name of the sharing policy: `fcfs` if the spec names none.
     pub fn sharing(&self) -> &str {
         self.share.as_ref().map_or("fcfs", Chosen::name)
     }
 
-    /// The name of the allocation policy, if one is named.
+    /// Returns the name of the allocation policy. `None`: the spec names none.
     pub fn allocation(&self) -> Option<&str> {
         self.allocate.as_ref().map(Chosen::name)
     }
@@ -263,27 +266,29 @@ impl PolicySpec {
         self.steer.is_some()
     }
 
-    /// Whether flows stay in order where each client is held to one packet in service ([`FlowOrder::Hold`]): what steers keeps them on one
-    /// core, or what shares tells clients apart.
+    /// Whether flows stay in order if each client has at most one packet in service
+    /// ([`FlowOrder::Hold`]). With steering, the steering policy must keep each flow on one core;
+    /// without it, the sharing policy must distinguish clients.
     ///
     /// [`FlowOrder::Hold`]: humpyard_core::mechanism::FlowOrder::Hold
     pub fn holds_flows(&self) -> bool {
         self.steer.as_ref().map_or_else(|| self.shares(), Chosen::keeps_flow_order)
     }
 
-    /// Whether a service has another core when as many packets wait as its cores can not serve within its tolerance.
+    /// Whether a service gets another core when more packets wait than its cores can serve within
+    /// its tolerance.
     pub fn goes_by_tolerance(&self) -> bool {
         self.allocate.as_ref().is_some_and(|chosen| matches!(chosen.name(), "everest" | "everest-ld"))
     }
 
-    /// Whether clients are served by their weights: the policies of arrival (`fcfs`), of locality (`lap`, `t-opt`) and of
-    /// lengths (`darc`) have no use for them.
+    /// Whether the policy serves clients by their weights. The policies by arrival (`fcfs`), by
+    /// locality (`lap`, `t-opt`) and by service time (`darc`) ignore weights.
     pub fn weighs(&self) -> bool {
         self.shares() && !matches!(self.sharing(), "lap" | "t-opt" | "darc")
     }
 
-    /// Whether a policy must know all packets before the first is served, as only a simulation can: it lets them all come at the
-    /// start.
+    /// Whether the policy must know all packets before it serves the first. Only a simulation can
+    /// do that: it lets all packets arrive at the start.
     pub fn is_offline(&self) -> bool {
         self.sharing() == "t-opt"
     }
@@ -311,7 +316,7 @@ impl From<OwnPolicy> for PolicySpec {
     }
 }
 
-/// Names and families are checked when a spec is read, so here each is known.
+/// Unwraps a policy that was built. Its name and family were checked when the spec was parsed.
 fn known<T>(built: Option<Result<T, BuildError>>) -> Result<T, BuildError> {
     built.expect("the name was found in its family when the spec was read")
 }
@@ -374,8 +379,8 @@ fn find_family(name: &str) -> Result<Family, BuildError> {
     })
 }
 
-/// The family of a policy, whose name and parameters must be known in it, and the steering policy that goes before it if none is
-/// named.
+/// Checks the name and the parameters of a policy. Returns its family, and the steering policy that
+/// it requires if the spec names none.
 fn check(named: &Named, family: Option<Family>) -> Result<(Family, Option<&'static str>), BuildError> {
     let candidates = FAMILIES.into_iter().filter(|&candidate| family.is_none_or(|family| family == candidate));
     for candidate in candidates {
@@ -447,7 +452,7 @@ mod tests {
         assert_eq!("hrw/drr".parse::<PolicySpec>().unwrap().to_string(), "steer=hrw/share=drr");
     }
 
-    /// What four cores do with packets of 40 flows that come at random: every dispatch and completion.
+    /// Runs four cores with packets of 40 flows that arrive at random. Returns every dispatch and completion.
     fn served(spec: &str) -> Vec<(Time, CoreId, FlowId, u64)> {
         served_by(&of_text(spec))
     }
@@ -500,7 +505,7 @@ mod tests {
         assert_ne!(by_itself, served("steer=jsq/share=efq:engines=per-engine"), "another policy steers");
     }
 
-    /// A sharing policy of a program's own, which decides as `drr`.
+    /// Returns a sharing policy that a program defines; it decides as `drr`.
     fn own_share(name: &str) -> Result<OwnPolicy, BuildError> {
         OwnPolicy::share(name, |config| Drr::new(&DrrParams::default(), config))
     }

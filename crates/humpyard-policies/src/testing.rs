@@ -1,9 +1,9 @@
-//! What the tests of all families share.
+//! Helpers shared by the tests of all families.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::unit::Weight;
 
-/// A run of one service, measured in bytes, whose longest packet is 10.
+/// Returns the configuration of a run with one service, measured in bytes, whose longest packet has 10 bytes.
 pub(crate) fn config(cores: usize, clients: usize, weights: &[Weight]) -> SchedulerConfig {
     SchedulerConfig {
         cores,

@@ -1,5 +1,6 @@
-//! How the work of decisions grows: steps are counted (`humpyard_core::steps`), and held against what each policy says of its
-//! complexity. The steps of the mechanism are among them: it must not grow either.
+//! How the work of decisions grows: steps are counted (`humpyard_core::steps`) and compared with
+//! the complexity that each policy states. The count includes the steps of the mechanism, which
+//! must not grow either.
 
 use std::collections::VecDeque;
 
@@ -15,12 +16,12 @@ use humpyard_core::unit::{Time, Weight};
 use humpyard_policies::registry::{Entry, entries};
 use humpyard_policies::spec::PolicySpec;
 
-/// How much a run is measured with: as many clients, cores or services, by the family.
+/// The sizes of a run: the number of clients, cores or services, by the family.
 const SIZES: [usize; 4] = [16, 128, 1024, 8192];
-/// The most cores there can be are somewhat more.
+/// The most cores in these runs; the limit of the mechanism is slightly higher.
 const CORES_MAX: usize = 1024;
 
-/// How steps may grow with the size.
+/// The growth of steps with the size.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Growth {
     Constant,
@@ -29,8 +30,8 @@ enum Growth {
 }
 
 impl Growth {
-    /// What a policy says of a decision, or of a client that wakes. What it says of rarer events holds where a variant of its
-    /// parameters makes them frequent.
+    /// Returns the complexity that a policy states for a decision, or for a client that wakes. A
+    /// clause for rarer events applies to variants whose parameters make them frequent.
     fn claimed(complexity: &str, waking: bool, variant: bool) -> Self {
         let mut clauses = complexity.split([',', ';']).map(str::trim);
         let usual = clauses.next().unwrap_or_default();
@@ -45,7 +46,7 @@ impl Growth {
         }
     }
 
-    /// The most steps at a size, where so many were taken at the least size.
+    /// Returns the most steps at a size, if `least` steps were taken at the least size.
     fn bound(self, least: f64, size: usize) -> f64 {
         let ratio = size as f64 / SIZES[0] as f64;
         match self {
@@ -55,23 +56,23 @@ impl Growth {
         }
     }
 
-    /// Whether so many steps, by size, grow no faster.
+    /// Whether these steps, by size, grow no faster than this.
     fn holds(self, steps: &[(usize, f64)]) -> bool {
         steps.iter().all(|&(size, taken)| taken <= self.bound(steps[0].1, size))
     }
 }
 
-/// A host of one packet size, whose clients always have packets, or of which one wakes at a time.
+/// A host with one packet size. Its clients always have packets, or one of them wakes at a time.
 struct Host<S, Q, A> {
     scheduler: Scheduler<S, Q, A>,
     clients: usize,
     services: usize,
     now: Time,
-    /// Between packets: the less the more cores there are, so that each core has as much to do.
+    /// The time between packets: shorter with more cores, so that the load of each core stays the same.
     gap: Time,
     arrived: u64,
     in_service: Vec<Slot>,
-    /// Cores on their way to another service, by the time they arrive.
+    /// Cores in transit to another service, by arrival time.
     switching: VecDeque<(Time, CoreId)>,
 }
 
@@ -104,7 +105,7 @@ impl<S: Steer, Q: Share, A: Allocate> Host<S, Q, A> {
         self.begin_switches();
     }
 
-    /// Cores take packets, then the one that came first is done; whose it was.
+    /// Lets cores take packets, then completes the packet that came first. Returns its client.
     fn serve(&mut self) -> Option<ClientId> {
         self.now += self.gap;
         let now = self.now;
@@ -137,7 +138,7 @@ impl<S: Steer, Q: Share, A: Allocate> Host<S, Q, A> {
         }
     }
 
-    /// Mean steps of a packet, of clients that always have two waiting.
+    /// Returns the mean steps per packet of clients that always have two packets waiting.
     fn busy(mut self) -> f64 {
         (0..2 * self.clients).for_each(|number| self.arrive(number % self.clients));
         self.mean_steps(|host, _| {
@@ -147,7 +148,7 @@ impl<S: Steer, Q: Share, A: Allocate> Host<S, Q, A> {
         })
     }
 
-    /// Mean steps of a packet that wakes an idle client.
+    /// Returns the mean steps of a packet that wakes an idle client.
     fn waking(mut self) -> f64 {
         (0..self.clients / 2).for_each(|client| self.arrive(2 * client));
         self.mean_steps(|host, number| {
@@ -200,7 +201,8 @@ fn steps_of(spec: &str, family: Family, size: usize, waking: bool) -> f64 {
     if waking { host.waking() } else { host.busy() }
 }
 
-/// Whether the policy keeps to what it says; and if not, what it does.
+/// Checks that the policy keeps its stated complexity. `None`: it does; otherwise returns a
+/// description of its growth.
 fn check(entry: &Entry, spec: &str, waking: bool) -> Option<String> {
     let family = entry.info.family;
     let most = if family == Family::Share { usize::MAX } else { CORES_MAX };
@@ -221,7 +223,7 @@ fn every_policy_grows_as_it_says() {
     assert!(faster.is_empty(), "steps grow faster than is said:\n{}", faster.join("\n"));
 }
 
-/// Serves the busy client of the highest number, and looks at all of them for it.
+/// Serves the busy client of the highest number, and scans all clients for it.
 struct Scan(IdVec<ClientId, bool>);
 
 impl Policy for Scan {}

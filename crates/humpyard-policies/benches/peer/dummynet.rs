@@ -14,7 +14,7 @@ impl Dummynet {
     /// Compiles the test with its own build script.
     ///
     /// # Errors
-    /// Reports that there is no dummynet, or what the compiler says.
+    /// Reports a missing dummynet, or the compiler's message.
     pub(crate) fn build() -> Result<Self, String> {
         let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/peers");
         let peers = std::env::var_os("HUMPYARD_PEERS").map_or(beside, PathBuf::from);
@@ -33,16 +33,16 @@ impl Dummynet {
     /// Returns the time of a packet in ns, by the test's own clock.
     ///
     /// # Errors
-    /// Reports a failure of the test, or that it printed no time.
+    /// Reports a failure of the test, or output without a time.
     pub(crate) fn time(&self, scheduler: &str, workload: Workload, clients: usize) -> Result<f64, String> {
         let [low, high] = WEIGHTS;
         let flows = clients / 2;
         let (least, most) = match workload {
             Workload::Waking => ("0", "0"),
-            // With `n`, times the clients.
+            // With `n`, the program multiplies by the number of clients.
             Workload::Steady => ("3n", "4n"),
         };
-        // At the start four packets a client only arrive: they are a small part of all.
+        // At the start four packets per client only arrive: a small part of all.
         let packets = (100 * clients).max(2_000_000);
         let mut test = Command::new(&self.program);
         test.args(["-n", &(2 * packets).to_string(), "-alg", scheduler, "-qmin", least, "-qmax", most]);
@@ -55,7 +55,7 @@ impl Dummynet {
     }
 }
 
-/// Returns what the command writes.
+/// Returns the output of the command.
 fn output(command: &mut Command) -> Result<String, String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let Output { status, stdout, stderr } = command.output().map_err(|error| format!("{name}: {error}"))?;

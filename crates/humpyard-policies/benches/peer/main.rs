@@ -1,19 +1,22 @@
-//! Sharing policies against dummynet's schedulers, in turn in one run: ns a packet, net of each
-//! side's loop.
+//! Compares sharing policies with dummynet's schedulers, alternately in one run: ns per packet,
+//! without each side's loop.
 //!
 //! `make bench-share` runs it. It builds dummynet's user-space test from `dummynet` in the
 //! directory of the environment variable `HUMPYARD_PEERS`, by default `../shared/peers` beside the
 //! checkout. `docs/policy-speed.md` shows the results.
 //!
-//! A packet is one enqueue and one dequeue. `waking`: one packet at a time, of the clients in turn,
-//! so that each wakes an idle client. `steady`: between three and four packets a client wait; as
-//! many packets leave as there are clients, then as many arrive, for the same clients. Half of the
-//! clients have weight 1, the other half weight 7: dummynet's QFQ takes weights that add up to
-//! 131,072.
+//! A packet is one enqueue and one dequeue.
 //!
-//! The loop of the peer is its driver without a scheduler (`-alg null`); ours is the same loop with
+//! - `waking`: one packet at a time, of the clients in turn, so that each wakes an idle client.
+//! - `steady`: between three and four packets per client wait. As many packets leave as there are
+//!   clients, then as many arrive, for the same clients.
+//!
+//! Half of the clients have weight 1, the other half weight 7: dummynet's QFQ accepts weights with
+//! a sum of up to 131,072.
+//!
+//! The loop of the peer is its driver without a scheduler (`-alg null`). Ours is the same loop with
 //! a policy that serves clients in the order of visits. The peer's schedulers keep the queues of
-//! packets; our loop does, for every policy.
+//! packets; on our side the loop keeps them, for every policy.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "the table is what it is for")]
 
 #[path = "../share/bare.rs"]
@@ -36,12 +39,12 @@ const HELP: &str = "make bench-share ARGUMENTS=\"[--rounds 9] [--clients 64,1024
 
 HUMPYARD_PEERS is the directory that holds dummynet (default ../shared/peers beside the checkout).";
 
-/// What happens to packets.
+/// The pattern of packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Workload {
     /// Each packet wakes an idle client.
     Waking,
-    /// Between three and four packets a client wait.
+    /// Between three and four packets per client wait.
     Steady,
 }
 
@@ -54,14 +57,14 @@ impl Workload {
     }
 }
 
-/// The weights of the two halves of the clients. Those of 32,768 add up to what dummynet's QFQ
-/// takes.
+/// The weights of the two halves of the clients. Those of 32,768 clients have the greatest sum that
+/// dummynet's QFQ accepts.
 pub(crate) const WEIGHTS: [u32; 2] = [1, 7];
 
-/// A policy of ours.
+/// One of our policies.
 struct Contender {
     name: String,
-    /// The peer's scheduler by the name of its option `-alg`; `None`: it has none of the kind.
+    /// The name of the peer's scheduler for its option `-alg`. `None`: the peer has no such scheduler.
     peer: Option<&'static str>,
 }
 
@@ -78,7 +81,7 @@ impl Contender {
     }
 }
 
-/// What is asked of a run.
+/// The options of a run.
 struct Options {
     rounds: usize,
     clients: Vec<usize>,
@@ -86,8 +89,7 @@ struct Options {
 }
 
 impl Options {
-    /// The most clients that the peer is measured with: the weights of more add up to more than its
-    /// QFQ takes.
+    /// The most clients for the peer: with more, the sum of the weights exceeds the limit of its QFQ.
     const PEER_CLIENTS_MAX: usize = 32_768;
 
     fn default() -> Self {
@@ -99,7 +101,7 @@ impl Options {
         }
     }
 
-    /// Reads the words of the command line; `None`: help is wanted.
+    /// Parses the command line. `None`: it requests help.
     fn parse(words: impl Iterator<Item = String>) -> Result<Option<Self>, String> {
         let mut options = Self::default();
         let mut words = words.filter(|word| word != "--bench");
@@ -129,12 +131,12 @@ impl Options {
     }
 }
 
-/// The times of one side of a comparison: ns a packet, the loop included.
+/// The times of one side of a comparison: ns per packet, the loop included.
 #[derive(Default)]
 struct Times {
-    /// Of the loop alone, round by round.
+    /// The times of the loop alone, by round.
     bare: Vec<f64>,
-    /// Of each contender, round by round.
+    /// The times of each contender, by round.
     each: Vec<Vec<f64>>,
 }
 
@@ -143,7 +145,7 @@ impl Times {
         Self { bare: Vec::new(), each: vec![Vec::new(); contenders] }
     }
 
-    /// Returns the time of a contender, the loop included, and net of it.
+    /// Returns the time of a contender, with and without the loop.
     fn of(&self, contender: usize) -> Option<(f64, f64)> {
         let least = |times: &[f64]| times.iter().copied().reduce(f64::min);
         let time = least(&self.each[contender])?;
@@ -153,7 +155,7 @@ impl Times {
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    // Without `--bench` it is a test run: everything of ours works, nothing is measured.
+    // Without `--bench` it is a test run: it checks that our side works, and measures nothing.
     if !words.iter().any(|word| word == "--bench") && !words.iter().any(|word| word == "--help") {
         for workload in [Workload::Waking, Workload::Steady] {
             Options::default().contenders.iter().for_each(|contender| {
@@ -192,7 +194,7 @@ fn bench(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// Measures all contenders and their peers in turn, and prints their rows.
+/// Measures all contenders and their peers alternately, and prints their rows.
 fn compare(dummynet: &Dummynet, options: &Options, workload: Workload, clients: usize) -> Result<(), String> {
     let Options { rounds, contenders, .. } = options;
     let (mut ours, mut theirs) = (Times::new(contenders.len()), Times::new(contenders.len()));

@@ -1,4 +1,4 @@
-//! Our policies in the loop that is like the peer's.
+//! Our policies in a loop like the peer's.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ use crate::{WEIGHTS, Workload};
 
 /// The least time of a measurement.
 pub(crate) const LONG: Duration = Duration::from_millis(60);
-/// The least time of a test that the loop works.
+/// The least time of a run that only tests the loop.
 pub(crate) const SHORT: Duration = Duration::ZERO;
 
-/// Returns the time of a packet under a policy in ns, of the processor time of this thread; `None`:
-/// of the loop alone.
+/// Returns the time of a packet under a policy, in ns of the thread's processor time. `None`: of
+/// the loop alone.
 pub(crate) fn time(policy: Option<&str>, workload: Workload, clients: usize, least: Duration) -> f64 {
     let order: Vec<ClientId> = (0..clients).map(ClientId::from_index).collect();
     let measurement = Measurement { order: &order, workload, least };
@@ -32,7 +32,7 @@ pub(crate) fn time(policy: Option<&str>, workload: Workload, clients: usize, lea
     spec.build_share(&config).expect("defaults fit").visit(measurement)
 }
 
-/// Of a policy, called by its own type.
+/// The measurement of a policy, called by its own type.
 struct Measurement<'a> {
     order: &'a [ClientId],
     workload: Workload,
@@ -49,7 +49,7 @@ impl ShareVisitor for Measurement<'_> {
             (0..4 * order.len()).for_each(|_| host.arrive());
         }
         let mut served = Vec::with_capacity(order.len());
-        // The first turns are for the caches.
+        // The first turns warm the caches.
         turns(&mut host, workload, order.len(), &mut served);
         let begun = thread_time();
         let mut packets = 0;
@@ -66,7 +66,7 @@ impl ShareVisitor for Measurement<'_> {
     }
 }
 
-/// Plays as many packets as there are clients.
+/// Plays one turn, with as many packets as clients.
 fn turns<Q: Share>(host: &mut Sharing<Q>, workload: Workload, clients: usize, served: &mut Vec<ClientId>) {
     match workload {
         Workload::Waking => (0..clients).for_each(|_| {

@@ -1,5 +1,4 @@
-//! What benchmarks of sharing policies subtract and measure by: the loop without a policy, and the
-//! clock.
+//! The baseline of benchmarks of sharing policies, the loop without a policy, and the clock.
 
 use std::time::Duration;
 
@@ -9,14 +8,14 @@ use humpyard_core::policy::{Policy, Share};
 use humpyard_core::unit::{Time, Weight};
 use nix::time::{ClockId, clock_gettime};
 
-/// The policy that takes no time: clients are served in the order of visits.
+/// The policy that takes no time: it serves clients in the order of visits.
 pub(crate) struct Nothing<'a> {
     order: &'a [ClientId],
     next: usize,
 }
 
 impl<'a> Nothing<'a> {
-    /// Serves clients in this order.
+    /// Creates a policy that serves clients in this order.
     pub(crate) fn new(order: &'a [ClientId]) -> Self {
         Self { order, next: 0 }
     }

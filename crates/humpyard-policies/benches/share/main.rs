@@ -1,21 +1,26 @@
-//! What a packet costs under every sharing policy, through the trait and the registry, without the mechanism.
+//! The time of a packet under every sharing policy, through the trait and the registry, without the mechanism.
 //!
-//! `wake`: every client gets a packet, which wakes it, then all are served: what a packet costs from its arrival to its completion.
-//! `steady`: packets arrive in turn for all clients, of which four for each are waiting at all times. `ready`: clients always have
-//! packets, who is served gets another: what a decision costs. Clients are visited in sequence or at random: their packets arrive in that
-//! order, or in `ready` they woke in it. Weights: equal; four (1, 2, 4, 8 at random); many (from 1 to 2^16, the logarithm uniform).
+//! - `wake`: every client gets a packet, which wakes it, then all are served: the time of a packet
+//!   from its arrival to its completion.
+//! - `steady`: packets arrive in turn for all clients; four per client wait at all times.
+//! - `ready`: clients always have packets, and a served client gets another: the time of a decision.
 //!
-//! `none` is the loop itself, which keeps the queues of clients, with a policy that serves in the order of visits. Policies are
-//! called by their own types; one made from text goes through an enumeration, which takes 3 to 8 ns more. Figures are in ns,
-//! of the processor time of the thread: the median of five measurements. Beside some of them is, by what a peer takes, the
-//! ratio to it: see `PEERS`.
+//! Clients are visited in sequence or at random: their packets arrive in that order; with `ready`
+//! they woke in that order. Weights are equal, four (1, 2, 4, 8 at random) or many (from 1 to 2^16,
+//! with a uniform logarithm).
+//!
+//! `none` is the loop itself, which keeps the queues of clients, with a policy that serves in the order of
+//! visits. Policies are called by their own types. A policy built from text is called through an enum, which
+//! takes 3 to 8 ns more. Figures are in ns of the thread's processor time: the median of five measurements.
+//! Some figures have beside them the ratio to the time of a peer: see `PEERS`.
 //!
 //! ```text
 //! cargo bench --package humpyard-policies --bench share -- [--quick] [WORD ...]
 //! ```
 //!
-//! Words choose: names of policies, `wake` `steady` `ready`, `equal` `four` `many`, `sequential` `random`, numbers of clients.
-//! `--quick` measures three times and more briefly, up to 4,096 clients. All of it takes half an hour.
+//! Words select: names of policies, `wake` `steady` `ready`, `equal` `four` `many`, `sequential`
+//! `random`, numbers of clients. `--quick` takes three shorter measurements, up to 4,096 clients.
+//! The full run takes half an hour.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "the tables are what it is for")]
 
 mod bare;
@@ -37,13 +42,13 @@ use humpyard_testkit::loops::Sharing;
 use self::bare::{Nothing, thread_time};
 
 const CLIENTS: [usize; 7] = [8, 64, 512, 4096, 16_384, 32_768, 1 << 20];
-/// The most clients of a policy that looks at all of them for a decision, or to let one in.
+/// The most clients for a policy that scans all of them for a decision or a new client.
 const CLIENTS_LINEAR: usize = 16_384;
 const CLIENTS_QUICK: usize = 4096;
 /// The loop itself.
 const NONE: &str = "none";
 
-/// Declares an enumeration whose members have names.
+/// Declares an enum whose variants have names.
 macro_rules! named {
     ($(#[$doc:meta])* $name:ident { $($member:ident = $text:literal),+ }) => {
         $(#[$doc])*
@@ -65,15 +70,15 @@ macro_rules! named {
 }
 
 named! {
-    /// What happens to packets.
+    /// The pattern of packets.
     Workload { Wake = "wake", Steady = "steady", Ready = "ready" }
 }
 named! {
-    /// What weights clients have.
+    /// The weights of the clients.
     Weights { Equal = "equal", Four = "four", Many = "many" }
 }
 named! {
-    /// In which order clients are visited.
+    /// The order in which clients are visited.
     Order { Sequential = "sequential", Random = "random" }
 }
 
@@ -100,13 +105,14 @@ impl Order {
     }
 }
 
-/// What a peer takes, in ns, with so many clients. dummynet's user-space test (`gcc -O3 -march=native`), the loop included; schedulers
-/// of public kernels and of ns-2. Measured elsewhere, on a machine of the kind of ours (2 vCPU of a Xeon at 2.6 GHz), in an order of
-/// visits that is not known: a ratio says where to look, not who wins.
+/// The time of a peer per packet, in ns, by number of clients, the loop included. Peers are
+/// dummynet's user-space test (`gcc -O3 -march=native`) and schedulers of public kernels and of
+/// ns-2. They were measured on another machine of similar kind (2 vCPU of a Xeon at 2.6 GHz), with
+/// an unknown order of visits. So a ratio shows where to investigate, not which is faster.
 struct Peer {
     name: &'static str,
     workload: Workload,
-    /// Only with these weights.
+    /// The weights for which the times hold. `None`: any weights.
     weights: Option<Weights>,
     /// Our policy of the same name.
     ours: &'static str,
@@ -165,7 +171,7 @@ const PEERS: &[Peer] = &[
     Peer::new("ns-2 SRR", Workload::Ready, "srr", &[(64, 13.0), (4096, 17.0)]),
 ];
 
-/// The same with any number of clients.
+/// Returns the same time for any number of clients.
 const fn flat(time: f64) -> [(usize, f64); CLIENTS.len()] {
     let mut times = [(0, time); CLIENTS.len()];
     let mut at = 0;
@@ -176,7 +182,7 @@ const fn flat(time: f64) -> [(usize, f64); CLIENTS.len()] {
     times
 }
 
-/// Makes as many packets wait as there are at all times.
+/// Queues the number of packets that wait at all times.
 fn prepare<Q: Share>(host: &mut Sharing<Q>, clients: usize, workload: Workload) {
     let each = match workload {
         Workload::Wake => 0,
@@ -186,7 +192,7 @@ fn prepare<Q: Share>(host: &mut Sharing<Q>, clients: usize, workload: Workload) 
     (0..each * clients).for_each(|_| host.arrive());
 }
 
-/// Plays one round, of as many packets as there are clients.
+/// Plays one round, with as many packets as clients.
 fn round<Q: Share>(host: &mut Sharing<Q>, clients: usize, workload: Workload) {
     let packets = 0..clients;
     match workload {
@@ -207,7 +213,7 @@ fn round<Q: Share>(host: &mut Sharing<Q>, clients: usize, workload: Workload) {
     }
 }
 
-/// How often and how long is measured.
+/// The number and the length of measurements.
 #[derive(Clone, Copy)]
 struct Effort {
     measurements: usize,
@@ -226,7 +232,7 @@ fn measure<Q: Share>(policy: Q, order: &[ClientId], workload: Workload, effort: 
         (0..rounds).for_each(|_| round(&mut host, clients, workload));
         thread_time() - begun
     };
-    // The first round is for the caches.
+    // The first round warms the caches.
     timed(1);
     while rounds < 1 << 24 && timed(rounds) < effort.time {
         rounds *= 2;
@@ -237,7 +243,7 @@ fn measure<Q: Share>(policy: Q, order: &[ClientId], workload: Workload, effort: 
     times[times.len() / 2].as_nanos() as f64 / packets
 }
 
-/// Of a policy, called by its own type.
+/// The measurement of a policy, called by its own type.
 struct Measurement<'a> {
     order: &'a [ClientId],
     workload: Workload,
@@ -252,7 +258,7 @@ impl ShareVisitor for Measurement<'_> {
     }
 }
 
-/// One figure.
+/// One figure of a table.
 #[derive(Clone, Copy)]
 struct Cell<'a> {
     policy: &'a str,
@@ -263,7 +269,7 @@ struct Cell<'a> {
 }
 
 impl Cell<'_> {
-    /// In ns.
+    /// Returns the time of a packet, in ns.
     fn time(self, effort: Effort) -> f64 {
         let (weights, order) = (self.weights.of(self.clients), self.order.of(self.clients));
         if self.policy == NONE {
@@ -291,14 +297,14 @@ impl Cell<'_> {
     }
 }
 
-/// The policies by name, and whether they look at all clients.
+/// Returns the policies by name, and whether they scan all clients.
 fn policies() -> Vec<(&'static str, bool)> {
     let linear = |complexity: &str| complexity.contains("O(n)");
     let registered = AnyShare::entries().into_iter().map(|entry| (entry.info.name, linear(entry.info.complexity)));
     [(NONE, false)].into_iter().chain(registered).collect()
 }
 
-/// What of all is measured: all where nothing is chosen.
+/// The selection of measurements: all if nothing is selected.
 #[derive(Default)]
 struct Choice {
     quick: bool,
@@ -356,7 +362,7 @@ fn takes<T: PartialEq>(chosen: &[T], one: &T) -> bool {
     chosen.is_empty() || chosen.contains(one)
 }
 
-/// Measures one table, and says it.
+/// Measures one table, and returns its text.
 fn table(choice: &Choice, workload: Workload, weights: Weights, order: Order) -> String {
     let sizes = choice.clients();
     let mut text = format!("\n{}, weights {}, clients {}\n", workload.name(), weights.name(), order.name());
@@ -394,14 +400,14 @@ fn table(choice: &Choice, workload: Workload, weights: Weights, order: Order) ->
     text
 }
 
-/// Where someone can see it.
+/// Shows progress if standard error is a terminal.
 fn say_progress(what: &str) {
     if stderr().is_terminal() {
         eprint!("\r{what}\u{1b}[K");
     }
 }
 
-/// A time in ns, and how many times that of a peer it is.
+/// A time in ns, and its ratio to the time of a peer.
 struct Figure(f64, Option<f64>);
 
 impl Display for Figure {
@@ -415,7 +421,7 @@ impl Display for Figure {
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    // Without `--bench` it is a test run: everything works, nothing is measured.
+    // Without `--bench` it is a test run: it checks that everything works, and measures nothing.
     let is_bench = words.iter().any(|word| word == "--bench");
     let mut choice = match Choice::read(words.into_iter().filter(|word| word != "--bench")) {
         Ok(choice) => choice,

@@ -1,19 +1,22 @@
-//! Cohort: a core serves a service until its queue is empty, and then the next that has packets waiting.
+//! Cohort: a core serves a service until its queue is empty, and then the next service in turn that
+//! has packets waiting.
 //!
-//! **Idea.** Packets of one kind are served in a row, so that code and data stay warm. Every packet that must wait makes its
-//! service ask for a core; a core is given up when its queue is empty, and never by force.
+//! **Idea.** Packets of one kind are served in succession, so that code and data stay warm. Every
+//! packet that must wait makes its service request a core. A service gives up a core when its queue
+//! is empty, and never by force.
 //!
-//! **Source.** Larus, Parkes. Using cohort scheduling to enhance server performance. 2002; row Cohort of table 4 of Everest (paper
-//! everest).
+//! **Source.** Larus, Parkes. Using cohort scheduling to enhance server performance. 2002; row
+//! Cohort of table 4 of Everest (paper everest).
 //!
-//! **Promises.** Work conserving: no core stays idle while a packet waits that has not asked for one. No isolation: a service
-//! that never empties its queue keeps its cores.
+//! **Promises.** Work conserving: no core stays idle while a waiting packet has not requested one.
+//! No isolation: a service that never empties its queue keeps its cores.
 //!
-//! **Cost.** O(1); O(services) when a packet must wait, or a core is given up while packets wait.
+//! **Cost.** O(1); O(services) when a packet must wait, or when a core is given up while packets wait.
 //!
-//! **Invariants.** A core is moved only while it has nothing to serve.
+//! **Invariants.** A core is moved only while it has no packet to serve.
 //!
-//! **Departures.** None. The table says round robin of its beneficiaries, the text in proportion: that is `cohort-e`.
+//! **Departures.** None. The table says round robin over the beneficiaries; the text says in
+//! proportion, which is `cohort-e`.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{CoreId, IdVec, ServiceId};
@@ -35,7 +38,7 @@ params! {
 pub struct Cohort {
     /// The services with packets waiting.
     eager: Eager,
-    /// The service that had the latest core: the turn is the next one's.
+    /// The service that received the latest core; the turn is with the next service.
     latest: ServiceId,
 }
 
@@ -66,7 +69,8 @@ impl Allocate for Cohort {
         false
     }
 
-    // The guarantees at the start; each packet may take a core; the core idle last is asked first.
+    // Handlers: cores start by guarantee, each packet may take a core, and the core that became
+    // idle last is asked first.
     eager_handlers!();
 
     #[inline]
@@ -80,7 +84,7 @@ impl Allocate for Cohort {
 }
 
 impl Cohort {
-    /// The core has nothing to serve: it goes to the next service in turn.
+    /// Moves a core without packets to serve to the next service in turn.
     #[inline]
     fn release(&mut self, machine: &Machine, core: CoreId) -> Option<Move> {
         if self.eager.is_sated() || !machine.core(core).is_movable() {
@@ -131,7 +135,7 @@ mod tests {
         assert_eq!(bench.idle(us(3), 7), [], "nothing waits");
     }
 
-    /// Never by force: A, which comes late, has a core when a queue is empty, and not before.
+    /// No force: A, which comes late, gets a core only when a queue is empty.
     #[test]
     fn nobody_is_forced() {
         let services = vec![service(10_000, 100, 500_000); 2];

@@ -1,15 +1,17 @@
-//! Cohort-E: a core serves a service until its queue is empty, and then the one with most waiting for the cores it has.
+//! Cohort-E: a core serves a service until its queue is empty, and then the service with the most
+//! waiting packets for its cores.
 //!
-//! **Idea.** As `cohort`, but a core that is given up goes where cores are fewest in proportion to what waits.
+//! **Idea.** As `cohort`, but a released core goes to the service with the fewest cores in
+//! proportion to its waiting packets.
 //!
 //! **Source.** Cohort scheduling (Larus, Parkes 2002) as Everest (paper everest) extends it, section 5.1 and table 4.
 //!
-//! **Promises.** Work conserving: no core stays idle while a packet waits that has not asked for one. No isolation: a service
-//! that never empties its queue keeps its cores.
+//! **Promises.** Work conserving: no core stays idle while a waiting packet has not requested one.
+//! No isolation: a service that never empties its queue keeps its cores.
 //!
-//! **Cost.** O(1); O(services) when a packet must wait, or a core is given up while packets wait.
+//! **Cost.** O(1); O(services) when a packet must wait, or when a core is given up while packets wait.
 //!
-//! **Invariants.** A core is moved only while it has nothing to serve.
+//! **Invariants.** A core is moved only while it has no packet to serve.
 //!
 //! **Departures.** None.
 
@@ -62,7 +64,8 @@ impl Allocate for CohortE {
         false
     }
 
-    // The guarantees at the start; each packet may take a core; the core idle last is asked first.
+    // Handlers: cores start by guarantee, each packet may take a core, and the core that became
+    // idle last is asked first.
     eager_handlers!();
 
     #[inline]
@@ -76,7 +79,7 @@ impl Allocate for CohortE {
 }
 
 impl CohortE {
-    /// The core has nothing to serve: it goes where most waits for the cores there are.
+    /// Moves a core without packets to serve to the service with the most waiting packets for its cores.
     #[inline]
     fn release(&mut self, machine: &Machine, core: CoreId) -> Option<Move> {
         if self.eager.is_sated() || !machine.core(core).is_movable() {
@@ -102,7 +105,7 @@ mod tests {
         let cores = [0, 0, 0, 1, 1, 1, 2, 3];
         let mut bench: Bench<CohortE> =
             Bench::new(&CohortEParams {}, &services, &cores).busy(&[0, 1, 2, 3, 4, 5, 6, 7]);
-        // Of 8 cores 4, 2 and 2 are due to 1, 2 and 3, which have 3, 1 and 1.
+        // Of 8 cores, 4, 2 and 2 are due to the services 1, 2 and 3, which have 3, 1 and 1.
         for (id, waiting) in [(1, 20), (2, 10), (3, 10)] {
             assert_eq!(bench.arrival(us(1), id, waiting), []);
         }
@@ -110,12 +113,12 @@ mod tests {
             assert_eq!(bench.idle(us(2), core), [(core, to)]);
         }
         bench.waits(us(3), 1, 0);
-        // Now 4 and 4 are due to 2 and 3; of equals the lower.
+        // Now 4 and 4 are due to 2 and 3; the tie goes to the lower.
         assert_eq!(bench.idle(us(3), 3), [(3, 2)]);
     }
 
-    /// t_sw = 0: no packet waits while a core idles, so it is one queue before all cores: as many are done, at the same times, as
-    /// with a single service.
+    /// t_sw = 0: no packet waits while a core idles, so all cores share one queue. As many packets
+    /// are done, at the same times, as with a single service.
     #[test]
     fn without_switch_cost_it_is_pooled() {
         let service = ServiceConfig { switch_cost: Time::ZERO, ..service(10_000, 500, 166_666) };

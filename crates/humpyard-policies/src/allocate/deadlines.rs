@@ -1,4 +1,4 @@
-//! Services that are to be asked for at some time, whether or not anything happens then.
+//! Deadlines: times at which a policy must consider a service even if no event happens.
 
 use humpyard_core::config::{SchedulerConfig, ServiceConfig};
 use humpyard_core::id::{IdVec, ServiceId};
@@ -10,7 +10,7 @@ use humpyard_core::unit::Time;
 pub(super) struct Deadlines {
     times: IndexedHeap<ServiceId, Time>,
     due: IdSet<ServiceId>,
-    /// After how long each is asked for again, in vain before.
+    /// The time after which each service is considered again if the last attempt failed.
     again: IdVec<ServiceId, Time>,
 }
 
@@ -25,7 +25,7 @@ impl Deadlines {
         }
     }
 
-    /// When the first comes.
+    /// Returns the first time.
     #[inline]
     pub(super) fn next(&self) -> Option<Time> {
         self.times.peek().map(|(time, _)| time)
@@ -38,12 +38,12 @@ impl Deadlines {
         }
     }
 
-    /// A service whose time has come, and that was not asked for yet.
+    /// Returns a service whose time has come and that was not considered yet.
     pub(super) fn due(&self) -> Option<ServiceId> {
         self.due.first()
     }
 
-    /// It was asked for.
+    /// Records that the service was considered.
     pub(super) fn met(&mut self, id: ServiceId) {
         self.due.remove(id);
     }
@@ -52,7 +52,7 @@ impl Deadlines {
         self.times.contains(id)
     }
 
-    /// The service is asked for at this time, or, if that is over, after a switch time.
+    /// Sets the time of the service. If that has passed, the service is considered after a switch time.
     pub(super) fn set(&mut self, now: Time, id: ServiceId, time: Time) {
         if time > now {
             self.times.set(id, time);
@@ -67,5 +67,5 @@ impl Deadlines {
     }
 }
 
-/// The shortest time after which a service is asked for again.
+/// The shortest time after which a service is considered again.
 const AGAIN_MIN: Time = Time::from_ns(1_000);

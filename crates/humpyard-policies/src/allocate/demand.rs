@@ -1,4 +1,5 @@
-//! What a service asks for: the cores its arrivals and its queue need, and the queue its cores serve in time.
+//! The demand of a service: the cores that its arrivals and its queue need, and the queue that its
+//! cores serve in time.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -7,46 +8,47 @@ use humpyard_core::config::ServiceConfig;
 use humpyard_core::policy::Auto;
 use humpyard_core::unit::Time;
 
-/// What is known of the demand of one service.
+/// The state of the demand of one service.
 #[derive(Clone, Debug)]
 pub(super) struct Demand {
-    /// Time of a packet (t), in ns.
+    /// Time per packet (t), in ns.
     pub(super) packet_time: u64,
-    /// Packets that a core serves in time behind the first (c = floor(D/t) − 1).
+    /// The packets that a core serves in time behind the first (c = floor(D/t) − 1).
     in_time: u64,
-    /// Cores of the machine.
+    /// The cores of the machine.
     cores: u32,
-    /// Over how long arrivals are counted (Δ), in ns.
+    /// The time over which arrivals are counted (Δ), in ns.
     window: u64,
-    /// The arrivals of the latest window: as many as tell that every core is needed, at most.
+    /// The arrivals of the latest window: at most as many as show that every core is needed.
     arrivals: Latest,
-    /// Before this time none of them is to be forgotten.
+    /// The time before which no arrival leaves the window.
     complete_until: Time,
-    /// Cores for the latest rate that was asked for.
+    /// The cores for the latest computed rate.
     for_rate: u64,
-    /// The work of a window, in ns, for which that is so: from and to.
+    /// The range of the work per window, in ns, with the same number of cores: from and to.
     same_rate: (u64, u64),
-    /// What is expected to arrive before a core that is asked for now can help, where that is asked about.
+    /// The arrivals expected before a core requested now can help. `None`: the policy does not look ahead.
     forecast: Option<Forecast>,
 }
 
-/// How many packets will come, by a moving average of the windows before: each counts half as much as the next.
+/// A forecast of arrivals by a moving average of past windows: each window counts half as much as the next.
 #[derive(Clone, Copy, Debug)]
 struct Forecast {
-    /// By how much a core that is asked for when a queue is too long comes too late, in ns: t_sw + t − D.
+    /// The time by which a core arrives too late if it is requested when a queue is too long, in
+    /// ns: t_sw + t − D.
     horizon: u64,
-    /// Length of a window, in ns.
+    /// The length of a window, in ns.
     window: u64,
-    /// When the present one began.
+    /// The start of the current window.
     from: Time,
-    /// Packets of it.
+    /// The number of packets in the current window.
     count: u64,
-    /// Mean packets of those before, in 256ths.
+    /// The mean packets of past windows, in 256ths.
     mean: u64,
 }
 
 impl Forecast {
-    /// The windows that are over are part of the mean.
+    /// Adds completed windows to the mean.
     #[must_use]
     fn at(mut self, now: Time) -> Self {
         let over = now.since(self.from).as_ns() / self.window;
@@ -59,7 +61,7 @@ impl Forecast {
         self
     }
 
-    /// Packets within the horizon.
+    /// Returns the packets expected within the horizon.
     fn expected(self, now: Time) -> u64 {
         let packets = u128::from(self.at(now).mean) * u128::from(self.horizon) / (256 * u128::from(self.window));
         u64::try_from(packets).unwrap_or(u64::MAX)
@@ -69,7 +71,7 @@ impl Forecast {
 /// The latest of many times, in order.
 #[derive(Clone, Debug)]
 struct Latest {
-    /// A power of two of places, of which `len` are in use from `first` on, round the end.
+    /// A ring buffer whose size is a power of two: `len` places are in use, starting at `first`.
     times: Vec<Time>,
     first: usize,
     len: usize,
@@ -81,7 +83,7 @@ impl Latest {
         Self { times: vec![Time::ZERO; most.next_power_of_two()], first: 0, len: 0, most }
     }
 
-    /// Adds a time, instead of the first if there are as many as may be.
+    /// Appends a time. If the buffer is full, it replaces the first.
     #[inline]
     fn push(&mut self, time: Time) {
         if self.len == self.most {
@@ -93,13 +95,13 @@ impl Latest {
         self.len += 1;
     }
 
-    /// The first time.
+    /// Returns the first time.
     #[inline]
     fn first(&self) -> Option<Time> {
         (self.len > 0).then(|| self.times[self.first & (self.times.len() - 1)])
     }
 
-    /// Takes out the times that are so long ago or longer.
+    /// Removes the times that are at least `ns` nanoseconds ago.
     #[inline]
     fn forget(&mut self, now: Time, ns: u64) {
         let mask = self.times.len() - 1;
@@ -111,13 +113,14 @@ impl Latest {
 }
 
 impl Demand {
-    /// The demand of a service on so many cores of usual speed.
+    /// Returns the demand of a service on `cores` cores of usual speed.
     #[cfg(test)]
     fn new(service: &ServiceConfig, window: Auto, cores: usize) -> Self {
         Self::of_packets(service, service.packet_time.as_ns().max(1), window, cores)
     }
 
-    /// The demand of a service whose packets take each of so many cores so long, in ns, before its first packet.
+    /// Returns the demand of a service before its first packet. Each of the `cores` cores takes
+    /// `packet_time` ns per packet.
     pub(super) fn of_packets(service: &ServiceConfig, packet_time: u64, window: Auto, cores: usize) -> Self {
         let window = match window {
             Auto::Auto => service.switch_cost.as_ns(),
@@ -138,7 +141,7 @@ impl Demand {
         }
     }
 
-    /// Looks ahead, if a core that is asked for when the queue is too long comes too late.
+    /// Enables the forecast if a core arrives too late when it is requested at a long queue.
     pub(super) fn look_ahead(&mut self, service: &ServiceConfig) {
         let ahead = service.switch_cost.as_ns().saturating_add(self.packet_time);
         let horizon = ahead.saturating_sub(service.tolerance.as_ns());
@@ -146,7 +149,7 @@ impl Demand {
         self.forecast = (horizon > 0).then_some(forecast);
     }
 
-    /// By how much the queue of so many cores is expected to grow before another core can help.
+    /// Returns the expected growth of the queue of `cores` cores until another core can help.
     #[inline]
     pub(super) fn growth(&self, now: Time, cores: u32) -> u64 {
         let Some(forecast) = self.forecast else { return 0 };
@@ -154,7 +157,8 @@ impl Demand {
         forecast.expected(now).saturating_sub(served)
     }
 
-    /// Work that arrived in the latest window, in packets, and the length of the window, in ns.
+    /// Returns the number of packets that arrived in the latest window, and the length of the
+    /// window, in ns.
     pub(super) fn latest(&mut self, now: Time) -> (u64, u64) {
         self.forget(now);
         (self.arrivals.len as u64, self.window)
@@ -173,7 +177,7 @@ impl Demand {
         }
     }
 
-    /// Arrivals in (now − Δ, now] count from now on.
+    /// Limits the arrivals to those in (now − Δ, now].
     #[inline]
     fn forget(&mut self, now: Time) {
         if now >= self.complete_until {
@@ -182,12 +186,12 @@ impl Demand {
         }
     }
 
-    /// Cores that the rate needs: ⌈R·t⌉.
+    /// Returns the cores that the rate needs: ⌈R·t⌉.
     #[inline]
     fn for_rate(&mut self, now: Time) -> u64 {
         self.forget(now);
         let work = self.arrivals.len as u64 * self.packet_time;
-        // A division costs as much as all the rest, and the answer is seldom another.
+        // A division costs as much as all the rest, and the result rarely changes.
         if work < self.same_rate.0 || work > self.same_rate.1 {
             self.for_rate = work.div_ceil(self.window);
             let most = self.for_rate * self.window;
@@ -196,13 +200,14 @@ impl Demand {
         self.for_rate
     }
 
-    /// Cores of so many that the rate does not need: ⌊cores − R·t⌋, and all if none is needed (equation 6).
+    /// Returns the number of the `cores` cores that the rate does not need: ⌊cores − R·t⌋, or all
+    /// if it needs none (equation 6).
     #[inline]
     pub(super) fn spare(&mut self, now: Time, cores: u32) -> u32 {
         u64::from(cores).saturating_sub(self.for_rate(now)) as u32
     }
 
-    /// Cores that queue and rate ask for, at most all.
+    /// Returns the cores that queue and rate need, at most all.
     pub(super) fn needed(&mut self, now: Time, backlog: u32) -> u32 {
         let for_queue = match (backlog, self.in_time) {
             (0, _) => 0,
@@ -212,14 +217,14 @@ impl Demand {
         self.for_rate(now).max(for_queue).min(u64::from(self.cores)) as u32
     }
 
-    /// The longest queue that so many cores serve in time (equation 3).
+    /// Returns the longest queue that `cores` cores serve in time (equation 3).
     #[inline]
     pub(super) fn limit(&self, cores: u32) -> u64 {
         u64::from(cores) * self.in_time
     }
 }
 
-/// c = floor(D/t) − 1, at least 0.
+/// Returns c = floor(D/t) − 1, at least 0.
 pub(super) fn packets_in_time(tolerance: Time, packet_time: u64) -> u64 {
     (tolerance.as_ns() / packet_time).saturating_sub(1).min(u64::from(u32::MAX))
 }
@@ -228,7 +233,7 @@ pub(super) fn packets_in_time(tolerance: Time, packet_time: u64) -> u64 {
 const WINDOW_MIN: u64 = 1_000;
 /// The longest window, in ns: eleven days.
 pub(super) const WINDOW_MAX: u64 = 1_000_000_000_000_000;
-/// Most arrivals remembered per service; beyond that the rate is taken for at most this many per window.
+/// The most arrivals remembered per service. At higher rates, this many per window count.
 const ARRIVALS_MAX: u64 = 1 << 20;
 
 #[cfg(test)]
@@ -243,7 +248,7 @@ mod tests {
         assert_eq!(packets_in_time(us(1), 18_220), 0);
     }
 
-    /// Equation 6: 200,000 packets a second of 18.22 us need 3.644 cores; of six two can be spared.
+    /// Equation 6: 200,000 packets a second of 18.22 us need 3.644 cores; two of six can be spared.
     #[test]
     fn spare_cores_of_the_specification() {
         let mut demand = Demand::new(&service(18_220, 2_000, 1_000_000), Auto::Given(2_000_000), 16);
@@ -252,12 +257,12 @@ mod tests {
         }
         assert_eq!(demand.spare(us(2000), 6), 2);
         assert_eq!(demand.spare(us(2000), 3), 0);
-        // A trickle keeps its last core, silence does not.
+        // With sparse arrivals a service keeps its last core, without arrivals it does not.
         assert_eq!(demand.spare(us(3999), 1), 0);
         assert_eq!(demand.spare(us(4000), 1), 1);
     }
 
-    /// D = 500 us, t_sw = 2 ms, t = 20 us: a core comes 1.52 ms too late.
+    /// D = 500 us, t_sw = 2 ms, t = 20 us: a requested core is 1.52 ms late.
     #[test]
     fn what_is_expected_before_a_core_can_help() {
         let service = ServiceConfig { switch_cost: us(2_000), ..service(20_000, 500, 1_000_000) };
@@ -265,7 +270,8 @@ mod tests {
         assert_eq!(demand.growth(us(0), 0), 0, "nobody looks ahead");
         demand.look_ahead(&service);
         (0..800).for_each(|packet| demand.count_arrival(Time::from_ns(packet * 5_000)));
-        // 400 packets in each of two windows, of which the mean has half and a quarter: 300, and 228 of them in 1.52 ms.
+        // 400 packets in each of two windows, weighted by a half and a quarter: the mean is 300, of
+        // which 228 arrive in 1.52 ms.
         assert_eq!(demand.growth(us(4_000), 0), 228);
         assert_eq!(demand.growth(us(4_000), 2), 228 - 2 * 76);
         assert_eq!(demand.growth(us(4_000), 3), 0);

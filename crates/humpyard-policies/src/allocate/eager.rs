@@ -1,5 +1,5 @@
-//! What the eager policies have in common: a packet that must wait takes an idle core of another service at once, and a core whose
-//! queue is empty goes to a service that has packets waiting.
+//! The common part of the eager policies. A packet that must wait takes an idle core of another
+//! service at once. A core with an empty queue goes to a service that has packets waiting.
 
 use alloc::vec::Vec;
 
@@ -16,13 +16,13 @@ use super::r#static::{check_cores, deal, guaranteed_cores};
 pub(super) struct Eager {
     /// The guarantee of each service in whole cores.
     guaranteed: Vec<usize>,
-    /// Whether the latest packet to arrive has taken no core yet.
+    /// Whether the latest packet has not taken a core yet.
     may_take: bool,
-    /// The services with packets waiting, and some that had.
+    /// The services with packets waiting, and some that had packets waiting before.
     waiting: IdSet<ServiceId>,
 }
 
-/// The handlers that all eager policies have in common, in their `impl Allocate`: they have an `eager`.
+/// The handlers that all eager policies share, for their `impl Allocate`. They need a field `eager`.
 macro_rules! eager_handlers {
     () => {
         fn initial(&mut self, allocation: &mut IdVec<CoreId, ServiceId>) {
@@ -62,7 +62,8 @@ impl Eager {
         self.may_take = true;
     }
 
-    /// The core idle longest of another service, for the packet that has just arrived and must wait; each packet takes one.
+    /// Returns the move of the core that has been idle longest in another service. It is for the
+    /// packet that has just arrived and must wait; each packet takes one core.
     #[inline]
     pub(super) fn take(&mut self, machine: &Machine, to: ServiceId) -> Option<Move> {
         if machine.service(to).backlog() == 0 {
@@ -82,13 +83,13 @@ impl Eager {
         self.waiting.is_empty()
     }
 
-    /// A core goes to a service.
+    /// Moves a core to a service.
     pub(super) fn give(&mut self, machine: &Machine, core: CoreId, to: ServiceId) -> Move {
         self.waiting.insert(machine.core(core).service);
         Move { core, to }
     }
 
-    /// The services other than that of the core that have packets waiting.
+    /// Returns the services that have packets waiting, without the service of the core.
     #[inline]
     pub(super) fn beneficiaries(
         &mut self,
@@ -125,8 +126,8 @@ impl Iterator for Services<'_> {
     }
 }
 
-/// The service whose queue asks for most cores beyond those it has, by its part of all that wait: q/Σq·N − alloc, of which the
-/// greatest is found without a division.
+/// Returns the service whose queue needs the most cores beyond those it has, by its part of all
+/// waiting packets: q/Σq·N − alloc. The greatest is found without a division.
 #[inline]
 pub(super) fn by_queue(machine: &Machine, services: impl Iterator<Item = ServiceId> + Clone) -> Option<ServiceId> {
     let backlog = |id: ServiceId| i64::from(machine.service(id).backlog());
@@ -135,7 +136,7 @@ pub(super) fn by_queue(machine: &Machine, services: impl Iterator<Item = Service
     services.max_by_key(|&id| (rank(id), core::cmp::Reverse(id)))
 }
 
-/// How many cores beyond those it has a service is guaranteed, in millionths: G·N − alloc.
+/// Returns the guaranteed cores of a service beyond those it has, in millionths: G·N − alloc.
 #[inline]
 pub(super) fn beyond_guarantee(machine: &Machine, guarantee_millionths: u32, id: ServiceId) -> i64 {
     i64::from(guarantee_millionths) * machine.cores().len() as i64 - i64::from(machine.service(id).cores) * 1_000_000
@@ -147,7 +148,7 @@ mod tests {
     use crate::allocate::testing::packets_wait;
     use humpyard_core::unit::Time;
 
-    /// Ten cores, of which A has 6, B 3 and C 1; 60, 30 and 30 packets wait: 5, 2.5 and 2.5 cores.
+    /// Ten cores: A has 6, B 3 and C 1. 60, 30 and 30 packets wait: 5, 2.5 and 2.5 cores.
     #[test]
     fn in_proportion_to_queues() {
         let initial = [0, 0, 0, 0, 0, 0, 1, 1, 1, 2].map(ServiceId).into_iter().collect();

@@ -1,4 +1,5 @@
-//! What `everest` and `everest-env` have in common: who is eligible, who marks which cores, and who is forced to part with one.
+//! The common part of `everest` and `everest-env`: which services are eligible, which cores are
+//! marked, and which service must give up a core.
 
 use alloc::format;
 use alloc::vec;
@@ -18,7 +19,7 @@ use super::r#static::{check_cores, deal, guaranteed_cores};
 choice! {
     /// When a service in overload may take a core beyond its need and guarantee.
     pub enum ExtraReclaim {
-        /// Whenever its queue asks for it: the paper's text.
+        /// Whenever its queue needs it: the paper's text.
         Literal = "literal",
         /// At most once per switch time.
         OncePerSwitchTime = "once-per-tsw",
@@ -28,11 +29,12 @@ choice! {
 }
 
 choice! {
-    /// Whether cores are asked for before a queue is too long.
+    /// When a service requests cores before its queue is too long.
     pub enum Proactive {
-        /// No.
+        /// Never.
         Never = "never",
-        /// By a moving average of the arrivals, where a switch and a packet take longer than is tolerated.
+        /// By a moving average of the arrivals, if a switch and a packet together take longer than
+        /// the tolerance.
         Ewma = "ewma",
     }
 }
@@ -42,7 +44,7 @@ choice! {
 pub(super) struct Moment<'a> {
     pub(super) now: Time,
     pub(super) machine: &'a Machine,
-    /// A service of which a core that is not idle is about to take a packet.
+    /// The service of a core that is not idle and is about to take a packet. `None`: no core is.
     pub(super) starting: Option<ServiceId>,
 }
 
@@ -51,41 +53,42 @@ impl<'a> Moment<'a> {
         Self { now, machine, starting: None }
     }
 
-    /// q: packets that wait although every core that has room takes one.
+    /// Returns q: the packets that still wait after every core with room has taken one.
     #[inline]
     pub(super) fn backlog(&self, id: ServiceId) -> u32 {
         self.machine.service(id).backlog().saturating_sub(u32::from(self.starting == Some(id)))
     }
 }
 
-/// What becomes of a service that needs a core while none that is marked goes to it.
+/// The result for a service that needs a core when no marked core goes to it.
 pub(super) enum Unmarked {
-    /// It takes this one.
+    /// The service takes this core.
     Take(CoreId),
-    /// It has one by force, if another service holds more than its share.
+    /// The service takes a core by force, if another service holds more than its share.
     Force,
-    /// It waits.
+    /// The service waits.
     Wait,
 }
 
-/// In what the policies differ.
+/// The hooks that the policies override.
 pub(super) trait Rules {
-    /// Whether a service would have a core if one came: at least if it is eligible. Only an arrival of its own, or the loss of a
-    /// core, makes a service seek one.
+    /// Whether a service would accept a core: at least if it is eligible. A service starts to seek
+    /// a core only at its own arrivals or when it loses a core.
     fn seeks(&self, engine: &Engine, moment: Moment<'_>, id: ServiceId) -> bool {
         engine.is_eligible(moment, id)
     }
 
-    /// The marked core that goes to `to`: the one marked longest.
+    /// Returns the marked core that goes to `to`: the one marked longest.
     fn marked(&self, engine: &Engine, _: Moment<'_>, _to: ServiceId) -> Option<CoreId> {
         engine.marks.front()
     }
 
-    /// What becomes of `to`, which needs a core while none that is marked goes to it.
+    /// Decides for `to`, which needs a core when no marked core goes to it.
     fn unmarked(&self, engine: &Engine, moment: Moment<'_>, to: ServiceId) -> Unmarked;
 }
 
-/// Any marked core goes to a service in need; with no mark anywhere, it has a core by force or not at all.
+/// The rules of plain Everest: any marked core goes to a service in need. Without marks, it takes a
+/// core by force or gets none.
 pub(super) struct Forced;
 
 impl Rules for Forced {
@@ -94,7 +97,7 @@ impl Rules for Forced {
     }
 }
 
-/// What is known of one service.
+/// The state of one service.
 #[derive(Clone, Debug)]
 struct Service {
     demand: Demand,
@@ -102,11 +105,11 @@ struct Service {
     guaranteed: u32,
     switch_cost: Time,
     tolerance: Time,
-    /// Time of a packet on a core of usual speed, in ns.
+    /// The time of a packet on a core of usual speed, in ns.
     packet_time: u64,
-    /// Its marked cores.
+    /// The number of its marked cores.
     marked: u32,
-    /// When it last took a core beyond its need and guarantee.
+    /// The time when it last took a core beyond its need and guarantee.
     latest_extra: Option<Time>,
 }
 
@@ -119,19 +122,20 @@ pub(super) struct Engine {
     owner: IdVec<CoreId, Option<ServiceId>>,
     /// The marked cores, longest marked first.
     marks: IdRing<CoreId>,
-    /// Those of each service, longest marked first.
+    /// The marked cores of each service, longest marked first.
     marks_of: IdRings<ServiceId, CoreId>,
-    /// The services that seek a core, and some that did.
+    /// The services that seek a core, and some that did before.
     seekers: IdSet<ServiceId>,
-    /// Scratch for the shares in overload, by service.
+    /// Scratch space for the shares in overload, by service.
     shares: Vec<u32>,
-    /// The speeds of cores, in thousandths, if not all are the same.
+    /// The speeds of the cores, in thousandths. `None`: all are equal.
     speeds: Option<IdVec<CoreId, u32>>,
-    /// Whether cores keep the code of several services, so that some moves cost nothing.
+    /// Whether cores keep the code of several services, so that some moves are free.
     keeps_code: bool,
 }
 
-/// The handlers that the policies of this engine have in common, in their `impl Allocate`: they have an `engine`.
+/// The handlers that the policies of this engine share, for their `impl Allocate`. They need a
+/// field `engine`.
 macro_rules! engine_handlers {
     () => {
         fn initial(&mut self, allocation: &mut IdVec<CoreId, ServiceId>) {
@@ -193,7 +197,7 @@ impl Engine {
         })
     }
 
-    /// Has services look ahead for which a core comes too late otherwise.
+    /// Enables the forecast for services for which a core would otherwise come too late.
     #[must_use]
     pub(super) fn looking_ahead(mut self, config: &SchedulerConfig) -> Self {
         for (service, known) in self.services.iter_mut().zip(&config.services) {
@@ -226,7 +230,7 @@ impl Engine {
         &self.services[id].demand
     }
 
-    /// The services that seek a core, and some that did.
+    /// Returns the services that seek a core, and some that did before.
     #[inline]
     pub(super) fn seekers(&self) -> impl Iterator<Item = ServiceId> + '_ {
         self.seekers.iter()
@@ -238,9 +242,10 @@ impl Engine {
         self.seekers.is_empty()
     }
 
-    /// Of several idle cores: unmarked before marked, the latest idle first, for it is the one most likely to be warm, and of
-    /// equals the lowest. Of cores that have room though they are not idle: unmarked before marked. An idle core has no room where
-    /// its queue has nothing for it.
+    /// Returns the core that takes a packet. Of several idle cores, unmarked ones come before
+    /// marked ones, then the one idle latest, which is most likely warm; ties go to the lowest id.
+    /// Of busy cores with room, unmarked ones come first. An idle core has no room if its queue has
+    /// no packet for it.
     #[inline]
     pub(super) fn place(&self, id: ServiceId, room: &IdSet<CoreId>, machine: &Machine) -> CoreId {
         if let Some(last) = machine.last_idle(id)
@@ -270,21 +275,21 @@ impl Engine {
         best
     }
 
-    /// The core that takes a packet where none that has room is idle.
+    /// Returns the core that takes a packet if no core with room is idle.
     #[cold]
     fn place_on_busy(&self, room: &IdSet<CoreId>) -> CoreId {
         let unmarked = room.iter().find(|&core| self.owner[core].is_none());
         unmarked.or_else(|| room.first()).expect("a core has room")
     }
 
-    /// A core of this service has nothing to do: the neediest of the others may take one.
+    /// Handles an idle core of this service: the neediest other service may take one.
     #[inline(always)]
     pub(super) fn on_idle(&mut self, moment: Moment<'_>, idle: ServiceId, rules: &impl Rules) -> Option<Move> {
         self.refresh(moment, idle);
         if self.is_sated() { None } else { self.choose(moment, rules) }
     }
 
-    /// A core for the neediest of those who seek one.
+    /// Finds a core for the neediest service that seeks one.
     #[inline(never)]
     fn choose(&mut self, moment: Moment<'_>, rules: &impl Rules) -> Option<Move> {
         let mut next = self.seekers.first();
@@ -294,7 +299,8 @@ impl Engine {
                 self.seekers.remove(id);
             }
         }
-        // Each service is asked once, the furthest beyond its limit first; those asked in vain drop out.
+        // Each service is tried once, the furthest beyond its limit first; a service without
+        // success drops out.
         let mut bound = None;
         loop {
             let eligible = self.seekers.iter().filter(|&id| self.is_eligible(moment, id));
@@ -308,7 +314,8 @@ impl Engine {
         }
     }
 
-    /// Whether a service seeks a core, now that a packet of its own has come or gone; it is remembered if so.
+    /// Updates whether a service seeks a core, after one of its packets arrived or left, and
+    /// remembers it. Returns whether it does.
     #[inline]
     pub(super) fn note(&mut self, moment: Moment<'_>, id: ServiceId, rules: &impl Rules) -> bool {
         let seeks = rules.seeks(self, moment, id);
@@ -318,7 +325,7 @@ impl Engine {
         seeks
     }
 
-    /// Takes back marks of a service that needs its cores, or finds it another core.
+    /// Removes marks from a service that needs its cores, or finds another core for it.
     #[inline(never)]
     pub(super) fn need(&mut self, moment: Moment<'_>, id: ServiceId, rules: &impl Rules) -> Option<Move> {
         while self.is_eligible(moment, id) {
@@ -329,7 +336,7 @@ impl Engine {
         None
     }
 
-    /// A core for a service that has none marked: one that another service has marked, else as the rules say.
+    /// Finds a core for a service without marked cores: one that another service has marked, else by the rules.
     pub(super) fn acquire(&mut self, moment: Moment<'_>, to: ServiceId, rules: &impl Rules) -> Option<Move> {
         for other in self.services.ids().filter(|&other| other != to) {
             self.refresh(moment, other);
@@ -345,17 +352,19 @@ impl Engine {
         Some(self.give(moment, core, to))
     }
 
-    /// Of the marked cores that keep the code of the service, so that the move costs nothing, the one marked longest.
+    /// Returns, of the marked cores that keep the code of the service, the one marked longest: its
+    /// move is free.
     fn kept_marked(&self, machine: &Machine, to: ServiceId) -> Option<CoreId> {
         self.keeps_code.then(|| self.marks.iter().find(|&core| machine.keeps(core, to))).flatten()
     }
 
-    /// The marked cores, longest marked first, each with its service.
+    /// Returns the marked cores, longest marked first, each with its service.
     pub(super) fn marked(&self) -> impl Iterator<Item = (CoreId, ServiceId)> + '_ {
         self.marks.iter().filter_map(|core| Some((core, self.owner[core]?)))
     }
 
-    /// An idle core of another service, with no packet to take, that keeps the code of this one: a move that costs nothing.
+    /// Returns an idle core of another service that has no packet to take and keeps the code of
+    /// this one: its move is free.
     #[inline]
     pub(super) fn kept_idle(&self, machine: &Machine, to: ServiceId) -> Option<CoreId> {
         if self.keeps_code { self.find_kept_idle(machine, to) } else { None }
@@ -367,14 +376,14 @@ impl Engine {
         others.flat_map(|id| machine.idle(id)).find(|&core| machine.keeps(core, to))
     }
 
-    /// The order that a core goes to a service.
+    /// Returns the move of a core to a service.
     pub(super) fn give(&mut self, moment: Moment<'_>, core: CoreId, to: ServiceId) -> Move {
         self.unmark(core);
         self.seekers.insert(moment.machine.core(core).service);
         Move { core, to }
     }
 
-    /// In overload: the core to be forced from a service that holds more than its share.
+    /// Returns, in overload, the core that a service with more than its share must give up.
     pub(super) fn force(&mut self, moment: Moment<'_>, to: ServiceId) -> Option<CoreId> {
         let held = moment.machine.service(to).cores;
         let is_extra = held >= self.entitled(moment, to);
@@ -401,7 +410,7 @@ impl Engine {
         }
     }
 
-    /// The core that the service furthest beyond its share parts with most easily.
+    /// Returns the easiest core to take from the service furthest beyond its share.
     fn victim(&self, machine: &Machine, to: ServiceId) -> Option<CoreId> {
         let surplus = |id: ServiceId| machine.service(id).cores.saturating_sub(self.shares[id.index()]);
         let others = self.services.ids().filter(|&id| id != to && surplus(id) > 0);
@@ -409,17 +418,18 @@ impl Engine {
         victims.max_by_key(|&(surplus, id, _)| (surplus, id)).map(|(_, _, core)| core)
     }
 
-    /// The cores of a service that may be forced from others: its need, up to its guarantee.
+    /// Returns the cores that a service may take from others by force: its need, up to its guarantee.
     fn entitled(&mut self, moment: Moment<'_>, id: ServiceId) -> u32 {
         let service = &mut self.services[id];
         service.demand.needed(moment.now, moment.backlog(id)).min(service.guaranteed)
     }
 
-    /// The cores that each service should hold in overload: need up to the guarantee, the rest one by one to the queue
-    /// furthest beyond its limit; ties to a service that holds them already, then to the lower id.
+    /// Computes the cores that each service should hold in overload: need up to the guarantee, the
+    /// rest one by one to the queue furthest beyond its limit. Ties go to a service that already
+    /// holds the cores, then to the lower id.
     ///
-    /// Each core that a queue gets takes c packets off what it is beyond its limit, so all is known once it is known down to which
-    /// excess queues get cores.
+    /// Each core that a queue gets reduces its excess by c packets. So the result follows from the
+    /// lowest excess at which queues still get cores.
     fn share_out(&mut self, moment: Moment<'_>) {
         for id in self.services.ids() {
             self.shares[id.index()] = self.entitled(moment, id);
@@ -445,7 +455,7 @@ impl Engine {
         }
     }
 
-    /// The least excess such that queues are brought down to it by so many cores at most.
+    /// Returns the least excess to which at most `left` cores can reduce all queues.
     fn level(&self, moment: Moment<'_>, left: u32) -> i64 {
         let most = self.services.ids().map(|id| self.residual(moment, id)).max().expect("at least one service");
         let step = self.services.iter().map(|service| service.demand.limit(1)).max().unwrap_or(0);
@@ -458,12 +468,12 @@ impl Engine {
         high
     }
 
-    /// By how much a queue is beyond the limit of its share.
+    /// Returns the excess of a queue beyond the limit of its share.
     fn residual(&self, moment: Moment<'_>, id: ServiceId) -> i64 {
         i64::from(moment.backlog(id)) - self.demand(id).limit(self.shares[id.index()]) as i64
     }
 
-    /// The cores that bring a queue down to this excess, or one more than are left.
+    /// Returns the cores that reduce a queue to the excess `level`, at most one more than `left`.
     fn cores_above(&self, moment: Moment<'_>, id: ServiceId, level: i64, left: u32) -> u32 {
         let above = u64::try_from(self.residual(moment, id) - level).unwrap_or(0);
         let step = self.demand(id).limit(1);
@@ -471,7 +481,7 @@ impl Engine {
         cores.min(u64::from(left) + 1) as u32
     }
 
-    /// Marks as many cores of a service with an empty queue as its arrivals do not need (equation 6).
+    /// Marks the cores of a service with an empty queue that its arrivals do not need (equation 6).
     #[inline(always)]
     pub(super) fn refresh(&mut self, moment: Moment<'_>, id: ServiceId) {
         if moment.backlog(id) > 0 {
@@ -487,7 +497,8 @@ impl Engine {
         }
     }
 
-    /// Marks so many cores of a service, or all that can be: the idle ones first, longest idle, then those held longest.
+    /// Marks `cores` cores of a service, or as many as possible: first the idle ones, longest idle
+    /// first, then those held longest.
     #[inline(never)]
     fn mark(&mut self, machine: &Machine, id: ServiceId, cores: u32) {
         while self.services[id].marked > cores {
@@ -508,7 +519,8 @@ impl Engine {
         self.services[id].marked += 1;
     }
 
-    /// Equation 6 where cores are not alike: those left unmarked are as fast together as the arrivals need.
+    /// Applies equation 6 to cores of unequal speed: the unmarked cores together are as fast as the
+    /// arrivals need.
     #[inline(never)]
     fn mark_by_speed(&mut self, moment: Moment<'_>, id: ServiceId) {
         let machine = moment.machine;
@@ -535,20 +547,21 @@ impl Engine {
         self.speeds.as_ref().map_or(1000, |speeds| u64::from(speeds[core]))
     }
 
-    /// The cores of a service that are not marked.
+    /// Returns the unmarked cores of a service.
     fn unmarked(&self, machine: &Machine, id: ServiceId) -> impl Iterator<Item = CoreId> {
         let cores = machine.cores();
         cores.ids().filter(move |&core| cores[core].service == id && self.owner[core].is_none())
     }
 
-    /// Equations 2 and 3 where cores are not alike: the longest queue that the unmarked cores of a service serve in time.
+    /// Returns the longest queue that the unmarked cores of a service serve in time: equations 2
+    /// and 3 for unequal cores.
     fn limit_by_speed(&self, machine: &Machine, id: ServiceId) -> u64 {
         let Service { tolerance, packet_time, .. } = self.services[id];
         let in_time = |core| packets_in_time(tolerance, scaled_time(packet_time, self.speed(core)));
         self.unmarked(machine, id).map(in_time).sum()
     }
 
-    /// q − Qlim over the cores that are not marked.
+    /// Returns q − Qlim over the unmarked cores.
     #[inline]
     pub(super) fn excess(&self, moment: Moment<'_>, id: ServiceId) -> i64 {
         let service = &self.services[id];
@@ -578,12 +591,12 @@ impl Engine {
         self.owner[core].is_some()
     }
 
-    /// Takes back all marks of a service.
+    /// Removes all marks of a service.
     pub(super) fn unmark_all(&mut self, id: ServiceId) {
         while self.unmark_newest(id) {}
     }
 
-    /// Takes back the newest mark of a service; false if it has none.
+    /// Removes the newest mark of a service. Returns false if it has none.
     pub(super) fn unmark_newest(&mut self, id: ServiceId) -> bool {
         let newest = self.marks_of.back(id);
         newest.is_some_and(|core| {
@@ -601,25 +614,26 @@ impl Engine {
     }
 }
 
-/// What a packet of a service takes the cores of this run in the mean, in ns.
+/// Returns the mean time of a packet of a service on the cores of this run, in ns.
 pub(super) fn packet_time(config: &SchedulerConfig, service: &ServiceConfig) -> u64 {
     let all = (0..config.cores).map(|core| u64::from(config.speed(CoreId::from_index(core)))).sum::<u64>();
     scaled_time(service.packet_time.as_ns().max(1), all / config.cores as u64)
 }
 
-/// What takes so long at usual speed, at this one, in thousandths of it.
+/// Returns the time at this speed, in thousandths of the usual speed, for `ns` at usual speed.
 fn scaled_time(ns: u64, speed: u64) -> u64 {
     if speed == 1000 { ns } else { (ns.saturating_mul(1000) / speed.max(1)).max(1) }
 }
 
-/// The speeds of cores, if not all are the same.
+/// Returns the speeds of the cores. `None`: all are equal.
 fn uneven_speeds(config: &SchedulerConfig) -> Option<IdVec<CoreId, u32>> {
     let speeds: IdVec<CoreId, u32> = IdVec::from_fn(config.cores, |core| config.speed(core));
     let first = config.speed(CoreId(0));
     speeds.iter().any(|&speed| speed != first).then_some(speeds)
 }
 
-/// The core that a service parts with most easily: the one idle longest, else, with none idle, the one held longest.
+/// Returns the easiest core to take from a service: the one idle longest, or, without idle cores,
+/// the one held longest.
 fn takeable(machine: &Machine, id: ServiceId) -> Option<CoreId> {
     machine.idle(id).next().or_else(|| machine.held(id).next())
 }
@@ -653,13 +667,13 @@ mod tests {
         );
     }
 
-    /// Worked out by hand: shares in overload.
+    /// Calculated by hand: shares in overload.
     #[test]
     fn shares_in_overload_of_the_specification() {
         let services = [service(18_220, 500, 400_000), service(10_090, 500, 400_000), service(9_720, 500, 200_000)];
         let (mut engine, mut machine) = engine(&services, 10);
         machine.cores().ids().for_each(|core| machine.on_dispatch(Time::ZERO, core));
-        // Rates that need 3.2, 2.1 and .3 cores.
+        // The rates need 3.2, 2.1 and .3 cores.
         for (id, arrivals, waiting) in [(0, 3_513, 200), (1, 4_163, 20), (2, 617, 0)] {
             (0..arrivals).for_each(|_| engine.count_arrival(us(10_000), ServiceId(id)));
             packets_wait(&mut machine, ServiceId(id), waiting, us(10_000));
@@ -668,7 +682,7 @@ mod tests {
         assert_eq!(engine.shares, [6, 3, 1]);
     }
 
-    /// As the specification says it: one core after the other to the queue furthest beyond its limit.
+    /// As the specification defines it: one core after the other goes to the queue furthest beyond its limit.
     #[test]
     fn shares_in_overload_are_those_of_one_core_after_the_other() {
         let mut random = Seed(9).stream("test");
@@ -700,7 +714,8 @@ mod tests {
         }
     }
 
-    /// D = 100 us, t = 10 us: a core of half the speed serves 5 in time, one of twice the speed 20, the first of them at once.
+    /// D = 100 us, t = 10 us: a core of half the speed serves 5 in time, one of twice the speed 20,
+    /// including the first.
     #[test]
     fn cores_of_unequal_speed() {
         let services = [service(10_000, 100, 1_000_000), service(10_000, 100, 0)];
@@ -711,7 +726,8 @@ mod tests {
         let mut machine = Machine::new(&initial, 2);
         assert_eq!(engine.limit_by_speed(&machine, ServiceId(0)), 19 + 9 + 4 + 4);
         assert_eq!(engine.demand(ServiceId(0)).packet_time, 10_000, "the mean is as usual");
-        // 16 packets in 100 us need a speed of 1.6 of 4: the fast one is left, for 2 without it are enough and it is first.
+        // 16 packets in 100 us need a speed of 1.6 of 4. The fast core comes first and is marked,
+        // because the others without it are fast enough.
         (0..16).for_each(|_| engine.count_arrival(us(1), ServiceId(0)));
         engine.refresh(Moment::new(us(2), &machine), ServiceId(0));
         assert_eq!(engine.marks.iter().collect::<Vec<_>>(), [CoreId(0)]);
@@ -725,7 +741,8 @@ mod tests {
         engine.check();
     }
 
-    /// Where all cores are as usual, the equations for unequal ones say what the plain ones do, whatever happens.
+    /// If all cores have usual speed, the equations for unequal cores always give the same results
+    /// as the plain ones.
     #[test]
     fn equal_speeds_are_the_plain_case() {
         let mut random = Seed(5).stream("test");
@@ -760,7 +777,7 @@ mod tests {
         }
     }
 
-    /// A marked core that keeps the service's code goes before the one marked longest.
+    /// A marked core that keeps the service's code is chosen before the core marked longest.
     #[test]
     fn a_move_that_costs_nothing_goes_first() {
         let services = vec![service(10_000, 100, 500_000); 2];

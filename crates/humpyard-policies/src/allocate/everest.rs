@@ -1,26 +1,31 @@
-//! Everest: a service gets a core only when it will need it, and from whoever can spare one.
+//! Everest: a service gets a core only when it will need it, from a service that can spare one.
 //!
-//! **Idea.** Moving a core costs time, so a service asks for one only when its queue is longer than its cores can serve in
-//! time. A service whose queue is empty marks the cores that its arrivals do not need; a marked core goes on serving until
-//! another service takes it, and the mark is taken back first if its own service needs it. With no mark anywhere, cores are
-//! forced from the services that hold more than their need and their guarantee.
+//! **Idea.** Moving a core costs time, so a service requests one only when its queue is longer than
+//! its cores can serve in time. A service with an empty queue marks the cores that its arrivals do
+//! not need. A marked core continues to serve until another service takes it. If its own service
+//! needs it first, the mark is removed. Without any mark, services that hold more than their need
+//! and their guarantee must give up cores.
 //!
-//! **Source.** Everest (paper everest), sections 3 and 4: equations 1 to 3 and 6. What it leaves open is chosen in docs/allocation.md.
+//! **Source.** Everest (paper everest), sections 3 and 4: equations 1 to 3 and 6. Choices that the
+//! paper leaves open are in docs/allocation.md.
 //!
-//! **Promises.** Isolation: a service that needs them has min(need, guarantee) cores after one switch and one packet, whatever
-//! the others do.
+//! **Promises.** Isolation: a service that needs them has min(need, guarantee) cores after one
+//! switch and one packet, whatever the other services do.
 //!
-//! **Cost.** O(1) and the marked cores passed over, while queues are within their limits; O(services) when a core is sought;
-//! O(services · log c) when one is forced.
+//! **Cost.** O(1) plus the marked cores passed over, while queues are within their limits.
+//! O(services) when a service seeks a core; O(services · log c) when one is forced.
 //!
-//! **Invariants.** Every marked core is in the order of all marks and in that of its service's, longest marked first.
+//! **Invariants.** Every marked core is in the order of all marks and in the order of its service's
+//! marks, longest marked first.
 //!
-//! **Departures.** The paper's busy loop is event driven here. Need is the larger of what the queue and what the rate asks for;
-//! the paper gives no formula. In overload a service takes an extra core at most once per switch time, or two long queues
-//! would move it back and forth: `extra-reclaim=literal` is the paper's text. Cores of unequal speed count for what they serve in
-//! time, and of marked cores one that keeps the code of the service goes first: the paper only says that this can be done.
-//! `proactive=ewma` is the forecast that the paper tried and dropped, of which it gives no formula: what is expected to arrive, and
-//! not to be served, while a core comes too late counts as if it waited already.
+//! **Departures.** The paper's busy loop is event driven here. Need is the larger of the cores for
+//! the queue and for the rate; the paper gives no formula. In overload a service takes an extra
+//! core at most once per switch time, because two long queues would otherwise move it back and
+//! forth. `extra-reclaim=literal` is the paper's text. Cores of unequal speed count by the packets
+//! that they serve in time. Of marked cores, one that keeps the code of the service is chosen
+//! first. The paper only says that both are possible. `proactive=ewma` is the forecast that the
+//! paper tried and dropped, without a formula. It estimates the arrivals that stay unserved until a
+//! core comes; they count as if they waited already.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{CoreId, IdVec, ServiceId};
@@ -85,10 +90,11 @@ impl Allocate for Everest {
         false
     }
 
-    // The guarantees at the start; arrivals are counted; the engine says which idle core is asked first.
+    // Handlers: cores start by guarantee, arrivals are counted, and the engine selects the idle
+    // core that is asked first.
     engine_handlers!();
 
-    // A loop of its own calls it with a cause that it knows, and takes the arm for that alone.
+    // A specialised loop calls this with a known cause, and inlines only that arm.
     #[inline(always)]
     fn reassign(&mut self, now: Time, cause: Cause, machine: &Machine) -> Option<Move> {
         let moment = Moment::new(now, machine);
@@ -118,7 +124,7 @@ mod tests {
 
     const A: ServiceId = ServiceId(0);
 
-    /// n packets of A arrive together at 0; A holds two of three cores, B the third.
+    /// n packets of A arrive together at time 0; A holds two of three cores, B the third.
     fn burst(packets: usize, tolerance_us: u64, switch_cost_us: u64) -> Outcome {
         let service =
             |guarantee| ServiceConfig { switch_cost: us(switch_cost_us), ..service(10_000, tolerance_us, guarantee) };
@@ -126,7 +132,7 @@ mod tests {
         Scenario { cores: 3, services: &services, arrivals: &vec![(Time::ZERO, A); packets] }.run::<Everest>()
     }
 
-    /// Worked out by hand: so many are late, the last is done then.
+    /// Calculated by hand: the number of late packets and the last completion.
     #[test]
     fn the_worked_example() {
         for (packets, late, last_us) in [(25, 0, 100), (26, 1, 110), (28, 3, 110), (30, 5, 120)] {
@@ -136,7 +142,8 @@ mod tests {
         }
     }
 
-    /// Equations 4 and 5: the packet that makes a service fetch a core is in time if and only if D ≥ t_sw + t.
+    /// Equations 4 and 5: the packet that makes a service request a core is in time if and only if
+    /// D ≥ t_sw + t.
     #[test]
     fn the_last_moment_to_fetch_a_core() {
         let outcome = burst(21, 100, 90);
@@ -144,8 +151,8 @@ mod tests {
         assert_eq!(burst(18, 100, 50).switches, 0, "no core is fetched for a short queue");
     }
 
-    /// Equation 5 to the nanosecond, with one core: the packet that makes A fetch the idle core of B is done after a switch and a
-    /// packet, and in time if and only if so much is tolerated.
+    /// Equation 5 to the nanosecond, with one core. The packet that makes A take the idle core of B is done
+    /// after a switch and a packet. It is in time if and only if the tolerance is at least that.
     #[test]
     fn a_fetched_core_is_in_time_to_the_nanosecond() {
         for (tolerance_ns, packets, late) in [(109_999, 11, 1), (110_000, 12, 0)] {
@@ -167,11 +174,12 @@ mod tests {
         }
     }
 
-    /// D < t_sw + t: with a forecast a core is asked for before the queue is too long, and fewer packets are late.
+    /// D < t_sw + t: with a forecast, a service requests a core before its queue is too long, and
+    /// fewer packets are late.
     #[test]
     fn a_forecast_asks_earlier() {
         let service = ServiceConfig { switch_cost: us(400), ..service(10_000, 200, 500_000) };
-        // 2 ms of as much as a core can do, then three times as much.
+        // For 2 ms the load fills one core, then it is three times as much.
         let slow = (0..200).map(|number| (us(10 * number), A));
         let fast = (0..600).map(|number| (us(2_000) + Time::from_ns(3_333 * number), A));
         let arrivals: Vec<_> = slow.chain(fast).collect();

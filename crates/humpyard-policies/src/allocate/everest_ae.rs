@@ -1,19 +1,22 @@
-//! Everest-AE: eager moves to any queue, before them those that `everest` makes.
+//! Everest-AE: the moves of `everest` first, then eager moves to any queue.
 //!
-//! **Idea.** A service whose queue is longer than its cores serve in time comes first, and takes a core by force if it must; then
-//! every service with packets waiting has an idle core, as with `cohort-e`. A core whose queue is empty is given up at once.
+//! **Idea.** A service whose queue is longer than its cores serve in time comes first, and takes a
+//! core by force if necessary. Then every service with packets waiting takes an idle core, as with
+//! `cohort-e`. A service gives up a core as soon as its queue is empty.
 //!
 //! **Source.** Everest (paper everest), section 5.1 and table 4: its work-conserving variant.
 //!
-//! **Promises.** Isolation, as `everest`. Work conserving: no core stays idle while a packet waits that has not asked for one.
+//! **Promises.** Isolation, as `everest`. Work conserving: no core stays idle while a waiting
+//! packet has not requested one.
 //!
-//! **Cost.** O(1); O(services) when a packet must wait, or a core is given up while packets wait; O(services · log c) when one is
-//! forced.
+//! **Cost.** O(1). O(services) when a packet must wait, or when a core is given up while packets
+//! wait. O(services · log c) when a core is forced.
 //!
 //! **Invariants.** No core is marked.
 //!
-//! **Departures.** The victim is the core idle longest: nothing is marked here, of which the paper's table speaks. `force=false`
-//! does without force, which serves better where a switch takes half the tolerance or more.
+//! **Departures.** The victim is the core idle longest, because this policy has no marks, which the
+//! paper's table mentions. `force=false` avoids force, which serves better if a switch takes half
+//! the tolerance or more.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{CoreId, IdVec, ServiceId};
@@ -45,7 +48,7 @@ pub struct EverestAe {
     engine: Engine,
     /// The services with packets waiting.
     eager: Eager,
-    /// Whether cores are taken by force.
+    /// Whether services take cores by force.
     forces: bool,
 }
 
@@ -118,7 +121,8 @@ impl Allocate for EverestAe {
 }
 
 impl EverestAe {
-    /// A packet has arrived and must wait: one idle core for it, and as many as are needed if the queue is too long.
+    /// Handles a packet that has arrived and must wait: it takes one idle core, and more if the
+    /// queue is too long.
     fn take(&mut self, moment: Moment<'_>, to: ServiceId) -> Option<Move> {
         let order = self.eager.take(moment.machine, to);
         if order.is_some() || !self.engine.is_eligible(moment, to) {
@@ -132,8 +136,8 @@ impl EverestAe {
         Some(self.eager.give(moment.machine, core, to))
     }
 
-    /// The core has nothing to serve: it goes to the queue furthest beyond its limit, else where most waits for the cores there
-    /// are.
+    /// Moves a core without packets to serve to the queue furthest beyond its limit. Without such a
+    /// queue, it goes to the service with the most waiting packets for its cores.
     #[inline]
     fn release(&mut self, moment: Moment<'_>, core: CoreId) -> Option<Move> {
         if self.eager.is_sated() || !moment.machine.core(core).is_movable() {
@@ -155,7 +159,7 @@ mod tests {
     use alloc::vec;
     use alloc::vec::Vec;
 
-    /// c = 9.
+    /// In this bench c = 9.
     fn bench(params: &EverestAeParams, cores: &[u16]) -> Bench<EverestAe> {
         let busy: Vec<u16> = (0..cores.len() as u16).collect();
         Bench::new(params, &vec![service(10_000, 100, 333_333); 3], cores).busy(&busy)
@@ -189,7 +193,7 @@ mod tests {
     #[test]
     fn the_queue_beyond_its_limit_has_the_core_that_is_given_up() {
         let mut bench = bench(&EverestAeParams { force: false, ..EverestAeParams::default() }, &[0, 1, 1, 1, 2, 2, 2]);
-        // B is within its limit of 27 and asks for most cores, C beyond its 27.
+        // B is within its limit of 27 and needs the most cores; C is beyond its 27.
         bench.arrival(us(1), 1, 27);
         bench.arrival(us(1), 2, 28);
         assert_eq!(bench.idle(us(2), 0), [(0, 2)]);
@@ -201,8 +205,8 @@ mod tests {
         assert_eq!(bench.idle(us(2), 0), [(0, 2)], "none is beyond: in proportion to queues");
     }
 
-    /// The worked example of `everest`, eagerly: the idle core of B goes with the first packet that waits, and is ready at
-    /// 50 as it would be later: as many are in time.
+    /// The worked example of `everest`, eagerly. The idle core of B moves with the first waiting
+    /// packet and is ready at 50. As many packets are in time as with a later move.
     #[test]
     fn the_worked_example() {
         let services = [service(10_000, 100, 666_667), service(10_000, 100, 333_333)];

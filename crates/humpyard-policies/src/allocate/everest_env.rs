@@ -1,26 +1,34 @@
-//! Everest's lower envelope (LES): moves cores early where a move is cheap, late where it is dear.
+//! Everest's lower envelope (LES): moves cores early if a move is cheap, and late if it is expensive.
 //!
-//! **Idea.** When switching is cheap, eager moves to any queue are best; when it is dear, those of `everest` are. Three rules lie
-//! between, of nothing but switch cost, tolerance, queues and ages. Drain test: a service is helped early if its backlog outlives
-//! a switch. Ski rental: an early move takes only a core that has been idle for a switch time, so that no more is spent on
-//! switches than was wasted already. Slack: a service without a core waits for one that can be spared, until its latest start.
-//! Where services differ in tolerance and switch cost, the way back counts, too: a loan costs the borrower's switch, or as large a
-//! part of what the borrower tolerates as the lender's switch is of what the lender does, if that is more.
+//! **Idea.** When switching is cheap, eager moves to any queue are best; when it is expensive, those of
+//! `everest` are. Three rules interpolate, using only switch cost, tolerance, queues and ages:
+//! - Drain test: a service gets help early if its backlog outlives a switch.
+//! - Ski rental: an early move takes only a core that has been idle for a switch time. So switches
+//!   never cost more than the idle time already wasted.
+//! - Slack: a service without a core waits for one that can be spared, until its latest start.
 //!
-//! **Source.** This project: an answer to the question that Everest (paper everest, section 5.3) leaves open; docs/allocation.md.
+//! If services differ in tolerance and switch cost, the way back counts too. A loan costs at least
+//! the borrower's switch. It costs more if the lender's switch is a larger part of the lender's
+//! tolerance: then it costs the same part of the borrower's tolerance.
 //!
-//! **Promises.** Isolation: a service that needs them has min(need, guarantee) cores after one switch and one packet, whatever
-//! the others do; a service without a core from its latest start.
+//! **Source.** This project: an answer to the open question of Everest (paper everest, section
+//! 5.3); docs/allocation.md.
 //!
-//! **Cost.** O(1) and the marked cores passed over, while queues are short; O(services) when a core is sought; O(services · log c)
-//! when one is forced.
+//! **Promises.** Isolation: a service that needs them has min(need, guarantee) cores after one
+//! switch and one packet, whatever the other services do. For a service without a core, this counts
+//! from its latest start.
+//!
+//! **Cost.** O(1) plus the marked cores passed over, while queues are short. O(services) when a
+//! service seeks a core; O(services · log c) when one is forced.
 //!
 //! **Invariants.** Those of `everest`. Only services without a core have a deadline.
 //!
-//! **Departures.** A service that was urgent in vain is asked for again after every switch time, lest it wait for an event that
-//! never comes. A service that tolerates any delay does not wait for a latest start. An idle core that is about to take a packet
-//! is not lent. Of marked cores those of the service with the least t_sw/D go first, and one without a core leaves those of
-//! services with more than its own until its latest start; the paper's order, longest marked first, is that of equal ones.
+//! **Departures.** After an urgent request without success, a service is considered again after
+//! every switch time. Otherwise it could wait for an event that never comes. A service that
+//! tolerates any delay has no latest start. An idle core that is about to take a packet is not
+//! lent. Of marked cores, those of the service with the least t_sw/D go first. A service without a
+//! core does not take those of services with a greater t_sw/D than its own until its latest start.
+//! If these values are equal, the order is the paper's: longest marked first.
 
 use humpyard_core::config::{SchedulerConfig, ServiceConfig};
 use humpyard_core::id::{CoreId, IdVec, ServiceId};
@@ -34,7 +42,7 @@ use super::engine::{Engine, ExtraReclaim, Moment, Rules, Unmarked, engine_handle
 use super::idle::{LongestIdle, longest_idle, longest_idle_but, longest_idle_elsewhere};
 
 choice! {
-    /// Which rules hold.
+    /// The rules that apply.
     pub enum RuleSet {
         /// All three.
         Les = "les",
@@ -64,30 +72,30 @@ params! {
     }
 }
 
-/// What the rules know of a service; times in ns.
+/// The limits of a service for the rules; times in ns.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     packet_time: u64,
     switch_cost: u64,
     tolerance: u64,
-    /// t_sw/D in fixed point: how dear it is to have a core back that was given away.
+    /// t_sw/D in fixed point: how expensive it is to get back a core that was given away.
     dearness: u64,
     /// Whether it waits for its latest start while it has no core.
     waits: bool,
-    /// The backlog, in time of one core, that is helped early (θ·t_sw).
+    /// The least backlog, in time of one core, that gets early help (θ·t_sw).
     drain: u64,
 }
 
 /// The three rules.
 #[derive(Debug)]
 struct Envelope {
-    /// Whether drain test and ski rental hold.
+    /// Whether drain test and ski rental apply.
     lends: bool,
     /// θ and φ in fixed point.
     theta: u64,
     phi: u64,
     limits: IdVec<ServiceId, Limits>,
-    /// So long may a core be busy that was given away (μ).
+    /// The longest time for which a core that is given away may be busy (μ).
     longest: u64,
 }
 
@@ -97,7 +105,7 @@ pub struct EverestEnv {
     /// Eligible services, marked cores, and shares in overload.
     engine: Engine,
     rules: Envelope,
-    /// The latest start of each service without a core that waits for it.
+    /// The latest start of each service that waits for it without a core.
     deadlines: Deadlines,
 }
 
@@ -144,7 +152,8 @@ impl Policy for EverestEnv {
 }
 
 impl Allocate for EverestEnv {
-    // The guarantees at the start; arrivals are counted; the engine says which idle core is asked first.
+    // Handlers: cores start by guarantee, arrivals are counted, and the engine selects the idle
+    // core that is asked first.
     engine_handlers!();
 
     #[inline]
@@ -164,7 +173,7 @@ impl Allocate for EverestEnv {
 }
 
 impl EverestEnv {
-    /// A packet of this service has arrived.
+    /// Handles a packet of this service that has arrived.
     #[inline]
     fn on_queue(&mut self, moment: Moment<'_>, id: ServiceId) -> Option<Move> {
         if moment.backlog(id) == 0 {
@@ -178,7 +187,7 @@ impl EverestEnv {
         order
     }
 
-    /// A core is done with a packet, and goes on with the next.
+    /// Handles a core that has completed a packet and continues with the next.
     #[inline]
     fn on_start(&mut self, moment: Moment<'_>, core: CoreId) -> Option<Move> {
         let id = moment.machine.core(core).service;
@@ -189,7 +198,7 @@ impl EverestEnv {
         self.help(moment, id)
     }
 
-    /// A core for a service beyond its limit, or for one whose backlog would outlive a switch.
+    /// Finds a core for a service beyond its limit, or for one whose backlog would outlive a switch.
     #[inline]
     fn help(&mut self, moment: Moment<'_>, id: ServiceId) -> Option<Move> {
         if self.rules.lends
@@ -204,7 +213,7 @@ impl EverestEnv {
         order.or_else(|| self.lend(moment, id))
     }
 
-    /// The core idle longest for a service that is to be helped early; its marks are taken back first.
+    /// Lends the core idle longest to a service that gets early help; removes the service's marks first.
     #[inline]
     fn lend(&mut self, moment: Moment<'_>, id: ServiceId) -> Option<Move> {
         if !self.rules.is_low(&self.engine, moment, id) {
@@ -215,7 +224,8 @@ impl EverestEnv {
         Some(self.engine.give(moment, core, id))
     }
 
-    /// A core has nothing to do: as with `everest`, and then the longest backlog per core that may be helped early.
+    /// Handles a core without packets: first as `everest`, then it helps the longest backlog per
+    /// core that may get early help.
     #[inline]
     fn on_idle(&mut self, moment: Moment<'_>, core: CoreId) -> Option<Move> {
         let order = self.engine.on_idle(moment, moment.machine.core(core).service, &self.rules);
@@ -237,7 +247,7 @@ impl EverestEnv {
         self.lend(moment, longest)
     }
 
-    /// The latest start of services has come.
+    /// Handles services whose latest start has come.
     fn on_urgent(&mut self, moment: Moment<'_>) -> Option<Move> {
         while let Some(id) = self.deadlines.due() {
             let order = self.engine.need(moment, id, &self.rules);
@@ -250,7 +260,8 @@ impl EverestEnv {
         None
     }
 
-    /// Has a service without a core asked for again at its latest start, or, if that is over, after a switch time.
+    /// Sets the time at which a service without a core is considered again: its latest start, or,
+    /// if that has passed, after a switch time.
     #[inline]
     fn arm(&mut self, moment: Moment<'_>, id: ServiceId) {
         if moment.machine.service(id).cores == 0 && self.rules.limits[id].waits {
@@ -321,31 +332,32 @@ impl Envelope {
         }
     }
 
-    /// Time of one core for the backlog of a service, in ns.
+    /// Returns the time of one core for the backlog of a service, in ns.
     #[inline]
     fn work(&self, moment: Moment<'_>, id: ServiceId) -> u64 {
         u64::from(moment.backlog(id)).saturating_mul(self.limits[id].packet_time)
     }
 
-    /// The drain test: whether a service has a backlog that would outlive a switch, while all cores serve what they must in time.
+    /// The drain test: whether the backlog of a service would outlive a switch while all cores
+    /// serve in time what they must.
     #[inline]
     fn is_low(&self, engine: &Engine, moment: Moment<'_>, id: ServiceId) -> bool {
         self.outlives_switch(moment, id) && !self.is_any_beyond(engine, moment)
     }
 
-    /// Whether a service that has cores needs more of them to serve what it must in time.
+    /// Whether a service that has cores needs more of them to serve its packets in time.
     #[inline]
     fn is_any_beyond(&self, engine: &Engine, moment: Moment<'_>) -> bool {
         engine.seekers().any(|id| moment.machine.service(id).cores > 0 && engine.is_eligible(moment, id))
     }
 
-    /// Whether a service has a backlog that its cores would still serve after a switch.
+    /// Whether the backlog of a service keeps its cores busy for longer than a switch.
     #[inline]
     fn outlives_switch(&self, moment: Moment<'_>, id: ServiceId) -> bool {
         self.lends && self.outlives(moment, id, self.limits[id].drain)
     }
 
-    /// Whether a service has a backlog that its cores would still serve after so long, in ns.
+    /// Whether the backlog of a service keeps its cores busy for longer than `drain` ns.
     #[inline]
     fn outlives(&self, moment: Moment<'_>, id: ServiceId, drain: u64) -> bool {
         let (work, state) = (self.work(moment, id), moment.machine.service(id));
@@ -358,43 +370,48 @@ impl Envelope {
         }
     }
 
-    /// The core that may be lent to a service: drain test and ski rental, by what the loan costs. O(services).
+    /// Returns the core that may be lent to a service: drain test and ski rental, by the cost of
+    /// the loan. O(services).
     fn lendable(&self, moment: Moment<'_>, to: ServiceId) -> Option<CoreId> {
         self.longest_idle_of(moment, to, |idle, cost| self.is_worth(moment, to, idle, cost))
     }
 
-    /// Whether there is such a core. O(1) where the way back costs no more than the way there, as among services that are alike.
+    /// Whether there is such a core. O(1) if the way back costs no more than the way there, as
+    /// among equal services.
     #[inline]
     fn may_borrow(&self, moment: Moment<'_>, idle: LongestIdle, to: ServiceId) -> bool {
         let Some(((since, _), from)) = idle.other_than(to) else { return false };
         let longest = moment.now.since(since).as_ns();
-        // No other core has been idle for longer, and none costs less than the way there.
+        // No other core has been idle for longer, and no loan costs less than the way there.
         longest >= times(self.phi, self.limits[to].switch_cost)
             && (self.is_worth(moment, to, longest, self.cost(from, to)) || self.lendable(moment, to).is_some())
     }
 
-    /// Whether a loan that costs so much is worth it to a service, of a core that has been idle for so long, both in ns.
+    /// Whether a loan of this cost is worth it to a service, for a core that has been idle for
+    /// `idle`; both in ns.
     #[inline]
     fn is_worth(&self, moment: Moment<'_>, to: ServiceId, idle: u64, cost: u64) -> bool {
         idle >= times(self.phi, cost) && self.outlives(moment, to, times(self.theta, cost))
     }
 
-    /// The core that a service beyond its limit may have: one idle for cost²/D.
+    /// Returns the core that a service beyond its limit may take: one idle for cost²/D.
     fn idle_beyond(&self, moment: Moment<'_>, to: ServiceId) -> Option<CoreId> {
         let tolerance = u128::from(self.limits[to].tolerance.max(1));
-        // Not below the quotient, rounded down: without a division, which would cost more than all the rest.
+        // Whether idle time is at least the quotient, rounded down. This avoids a division, which
+        // would cost more than all the rest.
         let is_paid = |idle: u64, cost: u64| (u128::from(idle) + 1).saturating_mul(tolerance) > u128::from(cost).pow(2);
         self.longest_idle_of(moment, to, is_paid)
     }
 
-    /// Of the cores that have been idle long enough for what their loan costs, both in ns, the one idle longest.
+    /// Returns the core idle longest, of those whose idle time pays for their loan. `is_paid` takes
+    /// the idle time and the cost, both in ns.
     ///
-    /// Who is paid for some idle time and some cost is so for more idle time, and for less cost.
+    /// If an idle time pays for a cost, a longer time pays for it too, and the same time pays for a lower cost.
     #[inline]
     fn longest_idle_of(&self, moment: Moment<'_>, to: ServiceId, is_paid: impl Fn(u64, u64) -> bool) -> Option<CoreId> {
         let ((since, core), from) = longest_idle_elsewhere(moment.machine, to)?;
         let longest = moment.now.since(since).as_ns();
-        // No other core has been idle for longer, and none costs less than the way there.
+        // No other core has been idle for longer, and no loan costs less than the way there.
         if !is_paid(longest, self.limits[to].switch_cost) {
             return None;
         }
@@ -404,7 +421,7 @@ impl Envelope {
         self.longest_idle_paid(moment, to, is_paid)
     }
 
-    /// As [`Self::longest_idle_of`], where the core idle longest is not paid.
+    /// As [`Self::longest_idle_of`], if the idle time of the core idle longest does not pay for its loan.
     #[cold]
     fn longest_idle_paid(
         &self,
@@ -417,8 +434,10 @@ impl Envelope {
         paid.map(|(_, idle)| idle).min().map(|(_, core)| core)
     }
 
-    /// What a loan costs, in ns: the borrower's switch, or as large a part of what the borrower tolerates as the lender's switch,
-    /// the way back, is of what the lender does, if that is more. A borrower that tolerates any delay counts both as they are.
+    /// Returns the cost of a loan, in ns. It is the borrower's switch or the cost of the way back,
+    /// whichever is more. The way back costs the part of the borrower's tolerance that the lender's
+    /// switch is of the lender's tolerance. For a borrower that tolerates any delay, it costs the
+    /// lender's switch.
     #[inline]
     fn cost(&self, from: ServiceId, to: ServiceId) -> u64 {
         let (from, to) = (&self.limits[from], &self.limits[to]);
@@ -433,7 +452,7 @@ impl Envelope {
         can_wait && self.latest_start(moment, id).is_none_or(|latest| moment.now < latest)
     }
 
-    /// Whether one service has a longer backlog per core than another; longest is one without cores.
+    /// Whether one service has a longer backlog per core than another; a service without cores has the longest.
     fn is_longer(&self, moment: Moment<'_>, one: ServiceId, other: ServiceId) -> bool {
         let cores = |id: ServiceId| u128::from(moment.machine.service(id).cores);
         let work = |id: ServiceId| u128::from(self.work(moment, id));
@@ -441,7 +460,8 @@ impl Envelope {
         if cores(one) == 0 && cores(other) == 0 { work(one) > work(other) } else { ours > theirs }
     }
 
-    /// When a service without a core must be given one for its backlog to be served in time, if it has one.
+    /// Returns the time at which a service without a core must receive one to serve its backlog in
+    /// time. `None`: nothing waits.
     fn latest_start(&self, moment: Moment<'_>, id: ServiceId) -> Option<Time> {
         let Limits { switch_cost, tolerance, .. } = self.limits[id];
         let ahead = switch_cost.saturating_add(self.work(moment, id)).saturating_add(self.longest);
@@ -450,7 +470,7 @@ impl Envelope {
     }
 }
 
-/// So many times a span in ns, in fixed point.
+/// Returns `factor` times a span in ns; the factor is in fixed point.
 #[inline]
 fn times(factor: u64, ns: u64) -> u64 {
     saturated((u128::from(factor) * u128::from(ns)) >> 32)
@@ -487,7 +507,7 @@ mod tests {
     }
 
     impl Bench {
-        /// Cores of these services at the start, all idle since 0.
+        /// Creates cores that belong to these services at the start, all idle since 0.
         fn new(params: &EverestEnvParams, services: &[ServiceConfig], cores: &[u16]) -> Self {
             let policy = EverestEnv::new(
                 params,
@@ -503,7 +523,7 @@ mod tests {
             self
         }
 
-        /// So many packets wait, the first of which arrived then, and the last is told of now.
+        /// Reports an arrival now: `waiting` packets wait, and the first of them arrived at `oldest`.
         fn arrival(&mut self, now: Time, id: ServiceId, waiting: u32, oldest: Time) -> Option<Move> {
             packets_wait(&mut self.machine, id, waiting, oldest);
             self.policy.reassign(now, Cause::Arrival(id), &self.machine)
@@ -518,13 +538,14 @@ mod tests {
         ServiceConfig { switch_cost, ..service }
     }
 
-    /// Service A with t = 18.22 us on three busy cores, B with one that has been idle since 0; D = 500 us, t_sw = 200 us.
+    /// Service A with t = 18.22 us on three busy cores, B with one that has been idle since 0; D =
+    /// 500 us, t_sw = 200 us.
     fn three_busy_and_one_idle(params: &EverestEnvParams) -> Bench {
         let service = |time| with_switch_cost(us(200), service(time, 500, 500_000));
         Bench::new(params, &[service(18_220), service(10_000)], &[0, 0, 0, 1]).busy(&[0, 1, 2])
     }
 
-    /// The smallest backlog of A for which a core comes at this time.
+    /// Returns the smallest backlog of A for which a core comes at this time.
     fn first_help(params: &EverestEnvParams, now: Time) -> Option<u32> {
         (1..200).find(|&waiting| three_busy_and_one_idle(params).arrival(now, A, waiting, now).is_some())
     }
@@ -546,7 +567,7 @@ mod tests {
         let service = |time| with_switch_cost(us(200), service(time, 500, 500_000));
         let services = [service(18_220), service(1_780)];
         let mut bench = Bench::new(&params(RuleSet::Les), &services, &[0, 0]).busy(&[0, 1]);
-        // A needs both cores: nothing is marked, and nothing idle.
+        // A needs both cores, so no core is marked, and none is idle.
         bench.policy.on_arrival(us(1_000), A);
         packets_wait(&mut bench.machine, A, 1, us(1_000));
         assert_eq!(bench.arrival(us(1_000), B, 1, us(1_000)), None);
@@ -572,7 +593,7 @@ mod tests {
         bench.policy.check();
     }
 
-    /// A holds no more than its share, for which it has packets: nobody can be forced.
+    /// A holds no more than its share and has packets for it: no service can be forced.
     #[test]
     fn a_service_urgent_in_vain_asks_again() {
         let mut bench = without_a_core();
@@ -602,7 +623,7 @@ mod tests {
         assert_eq!(bench.arrival(Time::ZERO, A, 1, Time::ZERO), Some(Move { core: CoreId(1), to: A }));
     }
 
-    /// θ·t_sw ≥ D − t: what is low is beyond its limit too.
+    /// θ·t_sw ≥ D − t: a service that passes the drain test is beyond its limit too.
     #[test]
     fn with_dear_switches_it_is_everest() {
         for (time, tolerance_us, switch_us) in [(18_220, 500, 482), (10_000, 100, 90), (1_780, 500, 2_000)] {
@@ -622,7 +643,7 @@ mod tests {
         }
     }
 
-    /// Eligibility at Qlim + 1, not before; and the mark is taken back instead of switching a core.
+    /// A service is eligible at Qlim + 1, not before. It removes a mark instead of switching a core.
     #[test]
     fn a_service_takes_its_mark_back_before_it_takes_a_core() {
         let service = service(10_000, 100, 500_000);
@@ -631,7 +652,7 @@ mod tests {
         for id in [A, B] {
             bench.policy.engine.refresh(Moment::new(us(500), &bench.machine), id);
         }
-        // c = 9: both cores of A are marked, so one packet is beyond its limit, 10 need one core, 19 a third.
+        // c = 9: both cores of A are marked, so one packet is beyond its limit; 10 need one core, 19 a third.
         for (waiting, marks, moves) in [(1, 3, 0), (9, 3, 0), (10, 2, 0), (18, 2, 0), (19, 1, 1)] {
             let order = bench.arrival(us(500), A, waiting, us(500));
             let left = bench.machine.cores().ids().filter(|&core| bench.policy.engine.is_marked(core)).count();
@@ -653,7 +674,8 @@ mod tests {
         assert_eq!(order, Some(Move { core: CoreId(5), to: B }), "90/2 us against 120/3 us");
     }
 
-    /// D = 1 ms, t_sw = 100 us and a core busy with 30 packets of 10 us; lenders with other D and t_sw have been idle since 0.
+    /// D = 1 ms, t_sw = 100 us and a core busy with 30 packets of 10 us. Lenders with other D and
+    /// t_sw have been idle since 0.
     fn first_loan(lenders: &[(u64, u64)]) -> Option<(u64, CoreId)> {
         let lender =
             |&(tolerance_us, switch_us)| with_switch_cost(us(switch_us), service(10_000, tolerance_us, 250_000));
@@ -662,13 +684,13 @@ mod tests {
         let initial: Vec<u16> = (0..services.len() as u16).collect();
         (0..2_000).find_map(|at| {
             let mut bench = Bench::new(&params(RuleSet::Les), &services, &initial).busy(&[0]);
-            // Each has a packet in the window, so that nothing is marked.
+            // Each service has a packet in the window, so that no core is marked.
             (1..services.len() as u16).for_each(|id| bench.policy.on_arrival(us(at), ServiceId(id)));
             Some((at, bench.arrival(us(at), A, 30, us(at))?.core))
         })
     }
 
-    /// D of the borrower is 1 ms: a loan costs the lender's t_sw/D of that, or the borrower's own t_sw.
+    /// D of the borrower is 1 ms: a loan costs the lender's t_sw/D times that, or the borrower's own t_sw.
     #[test]
     fn the_way_back_counts() {
         assert_eq!(first_loan(&[(1_000, 100)]), Some((100, CoreId(1))), "as the borrower: a switch time");
@@ -684,8 +706,8 @@ mod tests {
         );
     }
 
-    /// Marked cores of the service with the least t_sw/D go first, whichever were marked first; and who can wait leaves those of
-    /// services with more than its own.
+    /// Marked cores of the service with the least t_sw/D go first, in any order of marks. A service
+    /// that can wait does not take those of services with a greater t_sw/D than its own.
     #[test]
     fn marks_that_are_dear_go_last() {
         let kinds = [(1_000, 200), (1_000, 400), (1_000, 100), (1_000, 300)];
@@ -695,7 +717,7 @@ mod tests {
         let [waits, dear, cheap, between] = [0, 1, 2, 3].map(ServiceId);
         let taken = |marked: &[ServiceId], now: Time| {
             let mut bench = Bench::new(&params(RuleSet::Evs), &services, &[1, 2, 3, 1]).busy(&[0, 1, 2, 3]);
-            // Who is not to be marked has arrivals.
+            // The services that must not be marked have arrivals.
             let kept = [dear, cheap, between].into_iter().filter(|id| !marked.contains(id));
             kept.for_each(|id| (0..100).for_each(|_| bench.policy.on_arrival(now, id)));
             marked.iter().for_each(|&id| bench.policy.engine.refresh(Moment::new(now, &bench.machine), id));
@@ -710,8 +732,8 @@ mod tests {
         assert_eq!(taken(&[dear], latest), Some(0), "of equals the one marked longest");
     }
 
-    /// Where services have the same D and t_sw, the rules are those of one t_sw for all: who has been idle longest is lent after
-    /// φ·t_sw, or t_sw²/D, and the core marked longest goes first.
+    /// If all services have the same D and t_sw, the rules are those of one t_sw: the core idle
+    /// longest is lent after φ·t_sw, or t_sw²/D. The core marked longest goes first.
     #[test]
     fn with_equal_services_the_way_back_is_the_way_there() {
         let mut random = Seed(11).stream("test");
@@ -755,7 +777,8 @@ mod tests {
         }
     }
 
-    /// The worked example of `everest`: never more than a core early, and nobody later than with `everest`.
+    /// The worked example of `everest`: at most one core moves early, and no packet is later than
+    /// with `everest`.
     #[test]
     fn the_worked_example() {
         let services = [service(10_000, 100, 666_667), service(10_000, 100, 333_333)];
@@ -772,7 +795,8 @@ mod tests {
         assert_a_guarantee_is_there_after_one_switch_and_one_packet::<EverestEnv>();
     }
 
-    /// One packet of a trickle is served in time, and not sooner than it must: it robs nobody early.
+    /// A single packet of a sparse service is served in time, and not sooner than necessary: the
+    /// service takes no core early.
     #[test]
     fn a_trickle_is_in_time() {
         let services = [service(10_000, 200, 500_000), service(10_000, 200, 500_000)];
@@ -780,11 +804,11 @@ mod tests {
         arrivals.push((us(405), A));
         let outcome = Scenario { cores: 2, services: &services, arrivals: &arrivals }.run::<EverestEnv>();
         let (done, _) = outcome.completions.iter().copied().find(|&(_, service)| service == A).expect("it is served");
-        // Latest start at 405 + 200 - 50 - 10 - 10 us; the core is busy until 540, and ready at 590.
+        // The latest start is 405 + 200 - 50 - 10 - 10 us. The core is busy until 540, and ready at 590.
         assert_eq!(done, us(600));
     }
 
-    /// Late packets in a hundred thousand, under `everest` and its envelope.
+    /// Returns the late packets in a hundred thousand, for `everest` and its envelope.
     fn late(arrivals: &[(Time, ServiceId)], services: &[ServiceConfig]) -> [f64; 2] {
         let scenario = Scenario { cores: 16, services, arrivals };
         let share = |outcome: Outcome| outcome.late as f64 * 1e5 / arrivals.len() as f64;
@@ -793,8 +817,8 @@ mod tests {
         [share(everest), share(envelope)]
     }
 
-    /// Packets of each service, from two sources that send at random for 4 of 16 ms in the mean; together they offer so much load
-    /// to 16 cores, each service as much as any other.
+    /// Returns the packets of all services. Two sources per service send at random times for 4 of 16 ms on
+    /// average. Together they offer `load` to 16 cores, divided equally among the services.
     fn bursts(load: f64, end: Time, seed: Seed) -> Vec<(Time, ServiceId)> {
         let (on, off) = (4e6, 12e6);
         let sources = (0..2).flat_map(|_| (0..).map(ServiceId).zip(TABLE_2));
@@ -817,7 +841,8 @@ mod tests {
         arrivals
     }
 
-    /// The envelope: whatever a switch costs, not later than `everest`, and much less with cheap switches.
+    /// The envelope: at any switch cost, it is not later than `everest`, and much less late with
+    /// cheap switches.
     #[test]
     fn it_is_late_no_more_often_than_everest() {
         for (switch_us, at_most) in [(5, 0.5), (50, 0.5), (500, 1.0)] {

@@ -1,20 +1,22 @@
-//! Everest-LD: as `everest`, but a service asks for a core when packets have been late, not before they will be.
+//! Everest-LD: as `everest`, but a service requests a core after packets have been late, not before.
 //!
-//! **Idea.** What schedulers do that observe delays: a service whose latest packet was late gets one core, and no other before
-//! that one can have had its effect. Who parts with cores is settled as with `everest`.
+//! **Idea.** This is the behaviour of schedulers that observe delays. A service whose latest packet
+//! was late gets one core, and no other before that core can have had an effect. The rules of
+//! `everest` decide which service gives up a core.
 //!
 //! **Source.** Everest (paper everest), section 5.1 and table 4: its variant that adapts late.
 //!
-//! **Promises.** A service with packets waiting is served in the end, even if it has lost all its cores. No isolation in time: its
-//! guarantee comes a core at a time, and only after packets were late.
+//! **Promises.** A service with packets waiting is served eventually, even if it has lost all its cores. No
+//! isolation in time: its guarantee comes one core at a time, and only after packets were late.
 //!
-//! **Cost.** O(1); O(services) when a core is sought; O(services · log c) when one is forced.
+//! **Cost.** O(1); O(services) when a service seeks a core; O(services · log c) when one is forced.
 //!
 //! **Invariants.** Those of `everest`.
 //!
-//! **Departures.** An arriving packet is a trigger, too, if the first that waits is late already: a service that has lost all its
-//! cores completes no packet. Without an arrival it is asked for when its first packet becomes late; where any delay is tolerated,
-//! after a switch time. A service for which nothing waits asks for no core, though its last packet was late.
+//! **Departures.** An arriving packet is a trigger too, if the first waiting packet is already
+//! late: a service without cores completes no packet. Without an arrival, such a service is
+//! considered when its first packet becomes late, or after a switch time if it tolerates any delay.
+//! A service without waiting packets requests no core, even if its last packet was late.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{CoreId, IdVec, ServiceId};
@@ -36,14 +38,14 @@ params! {
     }
 }
 
-/// What is known of one service.
+/// The state of one service.
 #[derive(Clone, Copy, Debug)]
 struct Service {
     tolerance: Time,
     switch_cost: Time,
-    /// For how long a packet may wait: as long as is tolerated, or, where any delay is, for a switch time.
+    /// The longest time that a packet may wait: the tolerance, or a switch time if any delay is tolerated.
     patience: Time,
-    /// When it last got a core, or took a mark back.
+    /// The time when it last got a core or removed a mark.
     latest: Option<Time>,
 }
 
@@ -53,9 +55,9 @@ pub struct EverestLd {
     /// Marked cores, and shares in overload.
     engine: Engine,
     services: IdVec<ServiceId, Service>,
-    /// The services that had a late packet, and no core since.
+    /// The services that had a late packet and have received no core since.
     late: IdSet<ServiceId>,
-    /// When the first packet of each service without a core becomes late.
+    /// The time when the first packet of each service without a core becomes late.
     deadlines: Deadlines,
 }
 
@@ -102,7 +104,8 @@ impl Policy for EverestLd {
 }
 
 impl Allocate for EverestLd {
-    // The guarantees at the start; arrivals are counted; the engine says which idle core is asked first.
+    // Handlers: cores start by guarantee, arrivals are counted, and the engine selects the idle
+    // core that is asked first.
     engine_handlers!();
 
     #[inline]
@@ -127,7 +130,7 @@ impl Allocate for EverestLd {
 }
 
 impl EverestLd {
-    /// A packet of this service has arrived.
+    /// Handles a packet of this service that has arrived.
     #[inline]
     fn on_queue(&mut self, moment: Moment<'_>, id: ServiceId) -> Option<Move> {
         if moment.backlog(id) == 0 {
@@ -141,7 +144,7 @@ impl EverestLd {
         order
     }
 
-    /// A core for a service of which the first packet that waits is late, or the latest that was done.
+    /// Finds a core for a service whose first waiting packet or latest completed packet is late.
     fn look(&mut self, moment: Moment<'_>, id: ServiceId) -> Option<Move> {
         let oldest = moment.machine.service(id).oldest;
         let has_cause = self.services[id].latest.is_none_or(|latest| moment.now > latest);
@@ -151,7 +154,8 @@ impl EverestLd {
         self.help(moment, id)
     }
 
-    /// A core for a service that had a late packet: one of its own that is marked, else another's.
+    /// Finds a core for a service that had a late packet: one of its own that is marked, else one
+    /// of another service.
     #[inline]
     fn help(&mut self, moment: Moment<'_>, id: ServiceId) -> Option<Move> {
         if self.late.is_empty() || !self.is_eligible(moment, id) {
@@ -175,7 +179,7 @@ impl EverestLd {
             && latest.is_none_or(|latest| moment.now.since(latest) >= switch_cost)
     }
 
-    /// A core of this service has nothing to do: the neediest of those that had late packets may take one.
+    /// Handles an idle core of this service: the neediest service with late packets may take one.
     #[inline]
     fn on_idle(&mut self, moment: Moment<'_>, idle: ServiceId) -> Option<Move> {
         self.engine.refresh(moment, idle);
@@ -196,7 +200,7 @@ impl EverestLd {
         }
     }
 
-    /// The first packets of services without a core are late.
+    /// Handles services without a core whose first packet is late.
     fn on_late(&mut self, moment: Moment<'_>) -> Option<Move> {
         while let Some(id) = self.deadlines.due() {
             self.deadlines.met(id);
@@ -213,8 +217,8 @@ impl EverestLd {
         None
     }
 
-    /// A service loses a core. If that was its last and packets wait, a deadline is needed: perhaps no packet of it arrives or
-    /// completes any more.
+    /// Handles the loss of a core. If it was the last and packets wait, the service needs a
+    /// deadline, because possibly no more packet of it arrives or completes.
     fn on_loss(&mut self, moment: Moment<'_>, id: ServiceId) {
         let state = moment.machine.service(id);
         if state.cores == 1 && state.waiting > 0 {
@@ -222,7 +226,7 @@ impl EverestLd {
         }
     }
 
-    /// Has a service without a core asked for when its first packet is late.
+    /// Sets the time at which a service without a core is considered: when its first packet is late.
     fn arm(&mut self, moment: Moment<'_>, id: ServiceId) {
         if let Some(oldest) = moment.machine.service(id).oldest {
             self.deadlines.set(moment.now, id, oldest + self.services[id].patience + Time::from_ns(1));
@@ -278,7 +282,7 @@ mod tests {
         assert!(bench.policy.engine.is_marked(CoreId(0)) && !bench.policy.engine.is_marked(CoreId(1)));
     }
 
-    /// It reacts later than `everest`, so more are late.
+    /// It reacts later than `everest`, so more packets are late.
     #[test]
     fn it_is_later_than_everest() {
         let services = [service(10_000, 100, 666_667), service(10_000, 100, 333_333)];

@@ -1,14 +1,14 @@
-//! Idle cores, as allocation policies look for them: who is idle longest, and who latest.
+//! Searches for idle cores for allocation policies: the one idle longest, and the one idle latest.
 
 use humpyard_core::id::{CoreId, ServiceId};
 use humpyard_core::policy::Machine;
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::Time;
 
-/// The core that has been idle longest, and since when, of those of a service that has no packet for it to take.
+/// The core idle longest of a service, without a packet to take, and the time since when it has been idle.
 pub(super) type Idle = (Time, CoreId);
 
-/// The core idle longest of each service that has one with no packet to take. O(services).
+/// Returns the core idle longest of each service that has an idle core without a packet to take. O(services).
 #[inline]
 pub(super) fn longest_idle(machine: &Machine) -> impl Iterator<Item = (ServiceId, Idle)> {
     let spare = machine.services().ids().filter(|&id| machine.service(id).idle > machine.service(id).waiting);
@@ -18,7 +18,7 @@ pub(super) fn longest_idle(machine: &Machine) -> impl Iterator<Item = (ServiceId
     })
 }
 
-/// The cores idle longest of the two services that have them.
+/// The cores idle longest, of the two services whose cores have been idle longest.
 #[derive(Clone, Copy)]
 pub(super) struct LongestIdle {
     first: Option<(Idle, ServiceId)>,
@@ -26,7 +26,7 @@ pub(super) struct LongestIdle {
 }
 
 impl LongestIdle {
-    /// O(services).
+    /// Finds these cores. O(services).
     pub(super) fn of(machine: &Machine) -> Self {
         let mut longest = Self { first: None, second: None };
         for (id, idle) in longest_idle(machine) {
@@ -41,19 +41,19 @@ impl LongestIdle {
         longest
     }
 
-    /// The core of another service than this, and whose it is.
+    /// Returns the core that belongs to another service than `to`, with its service.
     pub(super) fn other_than(self, to: ServiceId) -> Option<(Idle, ServiceId)> {
         self.first.filter(|&(_, id)| id != to).or(self.second)
     }
 }
 
-/// The core idle longest of the services other than this.
+/// Returns the core idle longest of all services other than `to`.
 #[inline]
 pub(super) fn longest_idle_but(machine: &Machine, to: ServiceId) -> Option<Idle> {
     longest_idle_elsewhere(machine, to).map(|(idle, _)| idle)
 }
 
-/// The core idle longest of the services other than this, and whose it is.
+/// Returns the core idle longest of all services other than `to`, with its service.
 #[inline]
 pub(super) fn longest_idle_elsewhere(machine: &Machine, to: ServiceId) -> Option<(Idle, ServiceId)> {
     let mut longest: Option<(Idle, ServiceId)> = None;
@@ -70,7 +70,8 @@ pub(super) fn longest_idle_elsewhere(machine: &Machine, to: ServiceId) -> Option
     longest
 }
 
-/// Of a service's cores that have room, the one idle latest, for it is the one most likely to be warm; of equals the lowest.
+/// Returns, of a service's cores with room, the one idle latest, which is most likely warm; ties go
+/// to the lowest id.
 #[inline]
 pub(super) fn latest_idle(id: ServiceId, room: &IdSet<CoreId>, machine: &Machine) -> CoreId {
     let since = |core: CoreId| machine.core(core).idle_since();

@@ -1,4 +1,5 @@
-//! Isolation, of every policy that promises it: min(need, guarantee) cores after one switch and one packet, whatever the others do.
+//! Tests isolation for every policy that promises it: min(need, guarantee) cores after one switch
+//! and one packet, whatever the other services do.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -17,13 +18,14 @@ use super::testing::{Scenario, service, us};
 
 const A: ServiceId = ServiceId(0);
 
-/// A service that is silent while the others send what they like, and then needs all it is guaranteed, and goes on to need it.
+/// A service that is silent while the others send freely. Then it needs, and continues to need, all
+/// its guaranteed cores.
 struct Trial {
     cores: usize,
     services: Vec<ServiceConfig>,
     begin: Time,
     arrivals: Vec<(Time, ServiceId)>,
-    /// Whether the others may still move cores among them when it begins.
+    /// Whether the other services may still move cores among them when it begins.
     restless: bool,
 }
 
@@ -52,7 +54,7 @@ impl Trial {
         trial
     }
 
-    /// The others have packets for 8 ms of all cores each, in bursts.
+    /// Gives all other services packets for 8 ms of all cores each, in bursts.
     fn flood(&mut self, random: &mut Random) {
         for (id, service) in (0..).map(ServiceId).zip(&self.services).skip(1) {
             let packets = self.cores as u64 * 8_000_000 / service.packet_time.as_ns();
@@ -69,7 +71,8 @@ impl Trial {
         integer_shares(&weights, self.cores)[0] as u64
     }
 
-    /// More at once than its guaranteed cores serve in time, and then as much as they serve.
+    /// Adds a burst that is larger than its guaranteed cores serve in time, and then as many
+    /// packets as they can serve.
     fn need(&mut self) {
         let (service, cores) = (&self.services[0], self.guaranteed());
         let time = service.packet_time.as_ns();
@@ -79,8 +82,8 @@ impl Trial {
         self.arrivals.extend((1..2_000_000 / gap).map(|number| (self.begin + Time::from_ns(number * gap), A)));
     }
 
-    /// Whether the packets of the service are done as if it had its cores after a switch and a packet; where others still move
-    /// cores, those that are on their way must arrive first.
+    /// Checks that the packets of the service are done as if it had its cores after a switch and a
+    /// packet. If others still move cores, the cores in transit must arrive first.
     fn holds<P: Allocate + Build>(&self, parameters: &[(&str, &str)]) {
         assert!(P::INFO.promises.contains(&Promise::Isolation));
         let mut params = P::Params::default();

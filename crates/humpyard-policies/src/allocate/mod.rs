@@ -1,8 +1,10 @@
 //! Allocation: which service does each core work for?
 //!
-//! A core has the code of one service at a time, and no policy here leaves a service without any at the start: so many services need
-//! at least so many cores, or [`Build::new`](humpyard_core::policy::Build::new) refuses. Services that may share cores are one
-//! service, or clients of a sharing policy instead. What the papers leave open is chosen in `docs/allocation.md`.
+//! A core has the code of one service at a time, and every service has a core at the start. So
+//! there must be at least as many cores as services, or
+//! [`Build::new`](humpyard_core::policy::Build::new) fails. Services that may share cores should be
+//! one service, or clients of a sharing policy. Choices that the papers leave open are in
+//! `docs/allocation.md`.
 
 pub mod cohort;
 pub mod cohort_e;

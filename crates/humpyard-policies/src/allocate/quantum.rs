@@ -1,17 +1,19 @@
-//! Quantum: a core serves a service for a quantum of time, and then whoever has fewest cores for its guarantee.
+//! Quantum: a core serves a service for a quantum of time, and then the service with the fewest
+//! cores for its guarantee.
 //!
-//! **Idea.** Time slices, as in an operating system: when its quantum is over, or its queue empty, a core goes to the service with
-//! packets waiting that is furthest below its guarantee; that may be the one it has.
+//! **Idea.** Time slices, as in an operating system. When its quantum is over or its queue is empty, a core
+//! goes to the waiting service furthest below its guarantee; that may be its present service.
 //!
 //! **Source.** The baseline of Everest (paper everest), section 5.1 and table 4.
 //!
-//! **Promises.** Work conserving: no core stays idle while a packet waits that has not asked for one.
+//! **Promises.** Work conserving: no core stays idle while a waiting packet has not requested one.
 //!
-//! **Cost.** O(1); O(services) when a packet must wait, a quantum ends, or a core is given up while packets wait.
+//! **Cost.** O(1); O(services) when a packet must wait, a quantum ends, or a core is given up while
+//! packets wait.
 //!
 //! **Invariants.** A core is moved only between two packets.
 //!
-//! **Departures.** The quantum counts from the end of the switch, and is looked at when a packet is done.
+//! **Departures.** The quantum counts from the end of the switch, and is checked when a packet is done.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{CoreId, IdVec, ServiceId};
@@ -40,7 +42,7 @@ pub struct Quantum {
     guarantees: IdVec<ServiceId, u32>,
     /// The quantum of each service.
     quanta: IdVec<ServiceId, Time>,
-    /// When the quantum of each core was last renewed.
+    /// The time when the quantum of each core was last renewed.
     renewed: IdVec<CoreId, Time>,
 }
 
@@ -70,7 +72,7 @@ impl Build for Quantum {
     }
 }
 
-/// The shortest quantum that is worked out.
+/// The shortest default quantum.
 const QUANTUM_MIN: Time = Time::from_ns(100_000);
 
 impl Policy for Quantum {
@@ -84,7 +86,8 @@ impl Allocate for Quantum {
         false
     }
 
-    // The guarantees at the start; each packet may take a core; the core idle last is asked first.
+    // Handlers: cores start by guarantee, each packet may take a core, and the core that became
+    // idle last is asked first.
     eager_handlers!();
 
     #[inline]
@@ -99,8 +102,8 @@ impl Allocate for Quantum {
 }
 
 impl Quantum {
-    /// A core is done with a packet: at the end of its quantum it goes elsewhere, or begins another. With nothing to serve it is
-    /// given up anyway.
+    /// Handles a core that has completed a packet: at the end of its quantum it moves, or begins
+    /// another quantum. A core without packets to serve is given up in any case.
     #[inline]
     fn expire(&mut self, now: Time, machine: &Machine, core: CoreId) -> Option<Move> {
         let state = machine.core(core);
@@ -110,7 +113,7 @@ impl Quantum {
             return None;
         }
         let (to, lack) = self.furthest_below(machine, core)?;
-        // Its own service is compared as if it had one core less.
+        // The comparison gives its own service one core less.
         if lack <= beyond_guarantee(machine, self.guarantees[own], own) + CORE {
             self.renewed[core] = now;
             return None;
@@ -118,7 +121,7 @@ impl Quantum {
         Some(self.eager.give(machine, core, to))
     }
 
-    /// The core has nothing to serve.
+    /// Moves a core that has no packet to serve.
     #[inline]
     fn release(&mut self, machine: &Machine, core: CoreId) -> Option<Move> {
         if self.eager.is_sated() || !machine.core(core).is_movable() {
@@ -128,7 +131,8 @@ impl Quantum {
         Some(self.eager.give(machine, core, to))
     }
 
-    /// The other service with packets waiting that is furthest below its guarantee, and how far, in millionths of a core.
+    /// Returns the other service with packets waiting that is furthest below its guarantee, and the
+    /// distance in millionths of a core.
     fn furthest_below(&mut self, machine: &Machine, core: CoreId) -> Option<(ServiceId, i64)> {
         let lack = |id: ServiceId| beyond_guarantee(machine, self.guarantees[id], id);
         let waiting = self.eager.beneficiaries(machine, core).map(|id| (id, lack(id)));
@@ -136,7 +140,7 @@ impl Quantum {
     }
 }
 
-/// A core, in millionths.
+/// One core, in millionths.
 const CORE: i64 = 1_000_000;
 
 #[cfg(test)]
@@ -146,7 +150,7 @@ mod tests {
     use alloc::vec;
     use alloc::vec::Vec;
 
-    /// Of 8 cores A is guaranteed 2.4, B 4 and C 1.6.
+    /// Of 8 cores, 2.4 are guaranteed to A, 4 to B and 1.6 to C.
     fn bench(cores: &[u16]) -> Bench<Quantum> {
         let services = [300_000, 500_000, 200_000].map(|guarantee| service(10_000, 100, guarantee));
         let params = QuantumParams { quantum: Auto::Given(100_000) };
@@ -177,14 +181,15 @@ mod tests {
         let mut bench: Bench<Quantum> = Bench::new(&params, &services, &[0, 0, 0, 1, 1]).busy(&[0, 1, 2, 3, 4]);
         bench.arrival(us(1), 0, 1);
         bench.arrival(us(1), 1, 1);
-        // A has 3 of 2.5 and 2 without this one, B has 2.
+        // A has 3 cores of 2.5, or 2 without this one; B has 2.
         assert_eq!(bench.completion(us(2), 0, us(1)), []);
         bench.waits(us(3), 0, 0);
         assert_eq!(bench.completion(us(3), 0, us(1)), [], "nothing waits for its own: it is idle first");
         assert_eq!(bench.idle(us(3), 0), [(0, 1)]);
     }
 
-    /// B has both cores when A, silent so far, has packets: one goes at the end of its quantum, 100 us, and is there 50 us later.
+    /// B has both cores when A, silent so far, has packets. One core moves at the end of its
+    /// quantum, 100 us, and arrives 50 us later.
     #[test]
     fn nobody_waits_for_longer_than_a_quantum() {
         let services = vec![service(10_000, 1_000, 500_000); 2];

@@ -1,21 +1,23 @@
-//! SEDA: a service whose packets are slow has a core that nobody has needed for a while.
+//! SEDA: a service whose packets are slow gets a core that has been idle for a while.
 //!
-//! **Idea.** Delays are observed: when the 90th percentile of the latest hundred exceeds the tolerance, the service gets a core from
-//! the free pool, and no other before that one can have had its effect. A core that has been idle for long is in the pool; it
-//! keeps its service's code, and is back with the next packet that finds it there.
+//! **Idea.** Delays are observed. When the 90th percentile of the latest hundred exceeds the
+//! tolerance, the service gets a core from the free pool. It gets no other before that core can
+//! have had an effect. A core that has been idle for long is in the pool. It keeps its service's
+//! code, and leaves the pool with the next packet of that service.
 //!
-//! **Source.** Welsh, Culler, Brewer. SEDA. 2001; the row of observation schedulers in table 4 of Everest (paper everest).
+//! **Source.** Welsh, Culler, Brewer. SEDA. 2001; the row of observation schedulers in table 4 of
+//! Everest (paper everest).
 //!
-//! **Promises.** A service with packets waiting is served in the end, even if it has lost all its cores. No isolation: nobody gives
-//! up a core that is used.
+//! **Promises.** A service with packets waiting is served eventually, even if it has lost all its
+//! cores. No isolation: no service gives up a core that is in use.
 //!
 //! **Cost.** O(1); O(services) while a service is slow.
 //!
 //! **Invariants.** Only cores in the pool are moved.
 //!
-//! **Departures.** A service without a core completes no packet: it is slow when its first one is later than it tolerates. A
-//! service for which nothing waits takes no core, though its latest packets were slow. Where any delay is tolerated a core is in
-//! the pool after a switch time.
+//! **Departures.** A service without a core completes no packet: it is slow when its first packet
+//! exceeds the tolerance. A service without waiting packets takes no core, even if its latest
+//! packets were slow. If any delay is tolerated, a core enters the pool after a switch time.
 
 use alloc::vec::Vec;
 
@@ -38,27 +40,27 @@ params! {
     }
 }
 
-/// What is known of one service.
+/// The state of one service.
 #[derive(Clone, Debug)]
 struct Service {
     guarantee_millionths: u32,
     tolerance: Time,
     switch_cost: Time,
-    /// For longer than that a core is idle that is in the pool, and a packet has waited that has no core.
+    /// The longest time that a core is idle outside the pool, and that a packet waits without a core.
     patience: Time,
     delays: Delays,
-    /// Packets done since the delays were looked at.
+    /// The number of packets done since the last check of the delays.
     done: u64,
-    /// Whether they were too long then, and the service had no core since.
+    /// Whether the delays were too long at that check and the service has received no core since.
     slow: bool,
-    /// When a core was last ordered for it.
+    /// The time when a core was last ordered for it.
     latest: Option<Time>,
 }
 
-/// Which of the latest delays were too long.
+/// The latest delays: which of them were too long.
 #[derive(Clone, Copy, Default, Debug)]
 struct Delays {
-    /// A bit for each, the latest lowest.
+    /// One bit for each delay, the latest lowest.
     late: u128,
     len: u32,
 }
@@ -69,13 +71,13 @@ impl Delays {
         self.len = (self.len + 1).min(LATEST);
     }
 
-    /// Whether the 90th percentile is too long: fewer than nine tenths of all are not.
+    /// Whether the 90th percentile is too long: fewer than nine tenths of all delays are short enough.
     fn is_slow(self) -> bool {
         self.len - self.late.count_ones() < (9 * self.len).div_ceil(10)
     }
 }
 
-/// Delays that are remembered of a service.
+/// The number of delays remembered per service.
 const LATEST: u32 = 100;
 
 /// SEDA.
@@ -84,11 +86,11 @@ pub struct Seda {
     /// The cores of each service at the start.
     initial: Vec<usize>,
     services: IdVec<ServiceId, Service>,
-    /// How many packets are done before delays are looked at.
+    /// The number of packets done between checks of the delays.
     every: u64,
-    /// The services that are slow, or have no core, and some that were and had.
+    /// The services that are slow or have no core, and some that no longer are.
     seekers: IdSet<ServiceId>,
-    /// When a core may go to one of them, if nothing happens before.
+    /// The time when a core may go to one of them if no event happens before. `None`: there is no such time.
     alarm: Option<Time>,
 }
 
@@ -179,7 +181,7 @@ impl Allocate for Seda {
 }
 
 impl Seda {
-    /// A core of the pool for the service that may have one and is furthest below its guarantee.
+    /// Moves a core of the pool to the eligible service furthest below its guarantee.
     fn serve(&mut self, now: Time, machine: &Machine) -> Option<Move> {
         self.forget(machine);
         let eligible = self.seekers.iter().filter(|&id| self.eligible_at(machine, id) <= now);
@@ -194,7 +196,7 @@ impl Seda {
         Some(Move { core, to })
     }
 
-    /// Forgets the seekers that have nothing waiting, or are slow no more.
+    /// Removes the seekers that have nothing waiting, or are no longer slow.
     fn forget(&mut self, machine: &Machine) {
         let mut next = self.seekers.first();
         while let Some(id) = next {
@@ -206,7 +208,7 @@ impl Seda {
         }
     }
 
-    /// From when on a seeker may have a core.
+    /// Returns the time from which a seeker may have a core.
     fn eligible_at(&self, machine: &Machine, id: ServiceId) -> Time {
         let service = &self.services[id];
         let spaced = service.latest.map_or(Time::ZERO, |latest| latest + service.switch_cost);
@@ -214,7 +216,7 @@ impl Seda {
         if service.slow { spaced } else { spaced.max(oldest + service.patience + Time::from_ns(1)) }
     }
 
-    /// The core longest in the pool, of another service.
+    /// Returns the core longest in the pool, of another service.
     fn pooled(&self, now: Time, machine: &Machine, to: ServiceId) -> Option<CoreId> {
         let others = self.services.ids().filter(|&id| id != to);
         let idle = others.filter_map(|id| self.longest_idle(machine, id));
@@ -222,7 +224,8 @@ impl Seda {
         pooled.min_by_key(|&(since, core, _)| (since, core)).map(|(_, core, _)| core)
     }
 
-    /// The core of a service that is idle longest and has no packet to take: since when, and from when on it is in the pool.
+    /// Returns the core of a service that has been idle longest without a packet to take: since
+    /// when, and when it enters the pool.
     fn longest_idle(&self, machine: &Machine, id: ServiceId) -> Option<(Time, CoreId, Time)> {
         let state = machine.service(id);
         let core = machine.idle(id).next().filter(|_| state.idle > state.waiting)?;
@@ -230,7 +233,7 @@ impl Seda {
         Some((since, core, since + self.services[id].patience + Time::from_ns(1)))
     }
 
-    /// When next a seeker may have a core or a core is in the pool.
+    /// Returns the next time when a seeker may have a core or a core enters the pool.
     fn next_chance(&self, now: Time, machine: &Machine) -> Option<Time> {
         let pool = self.services.ids().filter_map(|id| self.longest_idle(machine, id)).map(|(_, _, from)| from);
         let eligible = self.seekers.iter().map(|id| self.eligible_at(machine, id));
@@ -318,7 +321,8 @@ mod tests {
         assert_eq!(bench.timeout(us(500)), [(4, 1)], "B has 1 of 2.5, A 2 of 1.5");
     }
 
-    /// A has lost its core, which was idle; its first packet is served when B, which floods its own, lets one idle for long.
+    /// A has lost its idle core. Its first packet is served when B, which floods its own cores,
+    /// leaves one idle for long.
     #[test]
     fn a_service_without_a_core_is_served_in_the_end() {
         let services = vec![service(10_000, 100, 500_000); 2];
@@ -326,7 +330,8 @@ mod tests {
         arrivals.push((us(900), ServiceId(0)));
         let outcome = Scenario { cores: 2, services: &services, arrivals: &arrivals }.run::<Seda>();
         assert_eq!(outcome.switches, 2, "one to B, and one back");
-        // B is done at 850: its cores are in the pool after 100 us, and the packet is late after 1000 us; then a switch.
+        // B is done at 850: its cores are in the pool after 100 us, and the packet is late after
+        // 1000 us; then follows a switch.
         assert_eq!(outcome.completions.last(), Some(&(us(1_060) + Time::from_ns(1), ServiceId(0))));
     }
 }

@@ -1,13 +1,13 @@
-//! Static: each service holds the cores it is guaranteed, for ever.
+//! Static: each service always holds its guaranteed cores.
 //!
 //! **Idea.** Divide the cores once, in proportion to the guarantees, and never move one.
 //!
 //! **Source.** The baseline of Everest (paper everest), section 5.1 and table 4; equation 7 for guarantees.
 //!
-//! **Promises.** Isolation: each service has the cores of its guarantee (within one, and at least one), whatever the
-//! others do. Not work conserving: a core idles though another service is behind.
+//! **Promises.** Isolation: each service has the cores of its guarantee (within one, and at least one),
+//! whatever the other services do. Not work conserving: a core may idle while another service is behind.
 //!
-//! **Cost.** O(1): it is asked once.
+//! **Cost.** O(1): it decides once.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -25,7 +25,7 @@ params! {
 /// The static allocation.
 #[derive(Debug)]
 pub struct Static {
-    /// Cores of each service.
+    /// The number of cores of each service.
     shares: Vec<usize>,
 }
 
@@ -62,7 +62,7 @@ impl Allocate for Static {
     }
 }
 
-/// Whether there is a core for each service, and guarantees that can be kept.
+/// Checks that there is a core for each service, and that the guarantees are feasible.
 pub(crate) fn check_cores(policy: &str, config: &SchedulerConfig) -> Result<(), BuildError> {
     let services = config.services.len();
     if config.cores < services {
@@ -78,13 +78,13 @@ pub(crate) fn check_cores(policy: &str, config: &SchedulerConfig) -> Result<(), 
     Ok(())
 }
 
-/// The guarantee of each service in whole cores.
+/// Returns the guarantee of each service in whole cores.
 pub(crate) fn guaranteed_cores(config: &SchedulerConfig) -> Vec<usize> {
     let guarantees: Vec<u64> = config.services.iter().map(|service| u64::from(service.guarantee_millionths)).collect();
     integer_shares(&guarantees, config.cores)
 }
 
-/// Deals cores to services, in order of both.
+/// Assigns cores to services, in order of both.
 pub(crate) fn deal(shares: &[usize], allocation: &mut IdVec<CoreId, ServiceId>) {
     let owners = shares.iter().enumerate().flat_map(|(service, &cores)| core::iter::repeat_n(service, cores));
     for (core, service) in allocation.iter_mut().zip(owners) {
@@ -92,8 +92,9 @@ pub(crate) fn deal(shares: &[usize], allocation: &mut IdVec<CoreId, ServiceId>) 
     }
 }
 
-/// Whole cores in proportion to `weights`: by largest remainder (ties to the lower id), then at least one each, taken from
-/// the largest. There must be a core for each; weights that are all 0 count as equal.
+/// Returns whole cores in proportion to `weights`: by largest remainder (ties to the lower id),
+/// then at least one each, taken from the largest. There must be a core for each weight; weights
+/// that are all 0 count as equal.
 pub(crate) fn integer_shares(weights: &[u64], cores: usize) -> Vec<usize> {
     let equal = weights.iter().all(|&weight| weight == 0);
     let weight = |service: usize| if equal { 1 } else { weights[service] };
@@ -169,7 +170,8 @@ mod tests {
         assert_eq!(allocation.as_slice(), [ServiceId(0), ServiceId(0), ServiceId(1)]);
     }
 
-    /// Each service is a queue of its own before its cores: as packets take equally long, each waits for the one so many before it.
+    /// Each service has its own queue. All its packets take equally long, so on n cores each packet
+    /// waits for the nth before it.
     #[test]
     fn it_is_a_queue_for_each_service() {
         let services = [testing::service(10_000, 100, 600_000), testing::service(3_000, 100, 400_000)];

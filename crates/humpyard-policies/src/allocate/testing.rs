@@ -1,4 +1,4 @@
-//! What the tests of allocation policies share: the smallest driver that knows switches.
+//! Helpers shared by the tests of allocation policies: a minimal driver that models switches.
 
 use alloc::collections::BTreeSet;
 use alloc::vec;
@@ -19,7 +19,7 @@ pub(crate) fn us(us: u64) -> Time {
     Time::from_ns(1000 * us)
 }
 
-/// A service with this packet time in ns, tolerance in us, and guarantee in millionths.
+/// Returns a service with this packet time in ns, tolerance in us, and guarantee in millionths.
 pub(crate) fn service(packet_time_ns: u64, tolerance_us: u64, guarantee_millionths: u32) -> ServiceConfig {
     ServiceConfig {
         name: "test".into(),
@@ -33,12 +33,13 @@ pub(crate) fn service(packet_time_ns: u64, tolerance_us: u64, guarantee_milliont
 /// Packet times of the paper's table 2 in ns, in its order.
 pub(crate) const TABLE_2: [u64; 6] = [18_220, 13_270, 4_640, 10_090, 9_720, 1_780];
 
-/// So many packets wait for a service, the first of which arrived then.
+/// Sets the number of packets that wait for a service, and the arrival of the first.
 pub(crate) fn packets_wait(machine: &mut Machine, service: ServiceId, waiting: u32, oldest: Time) {
     machine.set_waiting(service, waiting, (waiting > 0).then_some(oldest));
 }
 
-/// A policy and a machine without a mechanism; services and cores by number. Moves are made as they are ordered.
+/// A policy and a machine without a mechanism; services and cores are numbers. Moves happen as soon
+/// as they are ordered.
 pub(crate) struct Bench<A> {
     pub(crate) policy: A,
     pub(crate) machine: Machine,
@@ -46,7 +47,7 @@ pub(crate) struct Bench<A> {
 }
 
 impl<A: Allocate + Build> Bench<A> {
-    /// Cores of these services at the start, all idle since 0.
+    /// Creates cores that belong to these services at the start, all idle since 0.
     pub(crate) fn new(params: &A::Params, services: &[ServiceConfig], cores: &[u16]) -> Self {
         let policy =
             A::new(params, &SchedulerConfig { services: services.to_vec(), ..config(cores.len(), 1, &[]) }).unwrap();
@@ -59,34 +60,35 @@ impl<A: Allocate + Build> Bench<A> {
         self
     }
 
-    /// So many packets wait for a service, the first of which has done so from now on, if there was none before.
+    /// Sets the number of packets that wait for a service. If none waited before, the first waits from now on.
     pub(crate) fn waits(&mut self, now: Time, service: u16, waiting: u32) {
         let before = core::mem::replace(&mut self.waiting[usize::from(service)], waiting);
         let oldest = self.machine.service(ServiceId(service)).oldest.filter(|_| before > 0).unwrap_or(now);
         packets_wait(&mut self.machine, ServiceId(service), waiting, oldest);
     }
 
-    /// A packet has arrived, so that so many wait: the cores that move, and where they go.
+    /// Reports an arrival after which `waiting` packets wait. Returns the cores that move, with
+    /// their new services.
     pub(crate) fn arrival(&mut self, now: Time, service: u16, waiting: u32) -> Vec<(u16, u16)> {
         self.waits(now, service, waiting);
         self.policy.on_arrival(now, ServiceId(service));
         self.moves(now, Cause::Arrival(ServiceId(service)))
     }
 
-    /// A core is done with a packet that was delayed so long, and would go on with the next.
+    /// Reports that a core has completed a packet with this delay, and would continue with the next.
     pub(crate) fn completion(&mut self, now: Time, core: u16, delay: Time) -> Vec<(u16, u16)> {
         let core = CoreId(core);
         self.policy.on_completion(now, core, self.machine.core(core).service, delay);
         self.moves(now, Cause::Completion(core))
     }
 
-    /// A core has nothing to serve.
+    /// Reports that a core has no packet to serve.
     pub(crate) fn idle(&mut self, now: Time, core: u16) -> Vec<(u16, u16)> {
         self.machine.on_idle(now, CoreId(core));
         self.moves(now, Cause::Idle(CoreId(core)))
     }
 
-    /// The time has come that the policy asked for.
+    /// Reports that the time has come that the policy requested.
     pub(crate) fn timeout(&mut self, now: Time) -> Vec<(u16, u16)> {
         self.policy.on_timeout(now);
         self.moves(now, Cause::Timeout)
@@ -108,24 +110,24 @@ impl<A: Allocate + Build> Bench<A> {
     }
 }
 
-/// Packets that arrive for services on some cores, each of which takes the packet time of its service.
+/// Packets that arrive for services on some cores; each takes the packet time of its service.
 pub(crate) struct Scenario<'a> {
     pub(crate) cores: usize,
     pub(crate) services: &'a [ServiceConfig],
-    /// In order of time.
+    /// The arrivals, in order of time.
     pub(crate) arrivals: &'a [(Time, ServiceId)],
 }
 
-/// What became of a scenario.
+/// The result of a scenario.
 #[derive(Default)]
 pub(crate) struct Outcome {
-    /// The completions, in order: when, and of which service.
+    /// The completions, in order: time and service.
     pub(crate) completions: Vec<(Time, ServiceId)>,
     pub(crate) late: u64,
     pub(crate) switches: u64,
 }
 
-/// What is under way, by its end: a packet in a slot that keeps the core busy for so long, or a switch.
+/// The current activities by their end: a packet in a slot, with its time on the core, or a switch.
 type UnderWay = BTreeSet<(Time, CoreId, Option<(Slot, Time)>)>;
 
 impl Scenario<'_> {
@@ -134,8 +136,8 @@ impl Scenario<'_> {
         self.run_with::<A>(&A::Params::default(), true)
     }
 
-    /// Runs it: everything that ends at an instant, then the timeout, then arrivals one by one, each followed by what cores
-    /// can have.
+    /// Runs it. At each instant, first all activities end, then the timeout fires, then packets
+    /// arrive one by one. After each step, cores take the packets that they can have.
     pub(crate) fn run_with<A: Allocate + Build>(&self, params: &A::Params, checks: bool) -> Outcome {
         let estimate =
             |service: &ServiceConfig| LinearCost { fixed: service.packet_time.as_ns(), per_byte_milli: 0, cold: 0 };
@@ -227,8 +229,8 @@ fn begin_switches<A: Allocate>(
     }
 }
 
-/// Asserts isolation: B floods all four cores for a while when A, silent so far, needs its two. They are there after
-/// one switch and one packet from A's latest start, whatever B still has waiting.
+/// Asserts isolation: B floods all four cores for a while when A, silent so far, needs its two. A
+/// has them after one switch and one packet from its latest start, whatever B still has waiting.
 pub(crate) fn assert_a_guarantee_is_there_after_one_switch_and_one_packet<P: Allocate + Build>() {
     const A: ServiceId = ServiceId(0);
     const B: ServiceId = ServiceId(1);

@@ -1,22 +1,26 @@
-//! Least squares: a straight line in the length, per service, learned from what packets did cost.
+//! Least squares: for each service, a straight line in the packet length, fitted to the measured
+//! work of past packets.
 //!
-//! **Idea.** Processing time is a fixed part and a part per byte. Each packet that is done on a warm core is one more point;
-//! older points count less by a factor.
+//! **Idea.** Processing time has a fixed part and a part per byte. Each packet that a warm core
+//! completes adds one point; a factor reduces the weight of older points.
 //!
-//! **Source.** EFQ and LAP paper, section 3 (equations 2 and 3), with the missing 1/n of equation 3 and in centred form:
-//! plain sums lose the slope to rounding after some hundred thousand packets.
-//!
-//! **Promises.** Equal to weighted least squares over all points; neither part is negative; with one length seen, the
-//! estimate at that length is the mean.
+//! **Source.** EFQ and LAP paper, section 3 (equations 2 and 3), with the missing 1/n of equation
+//! **Source.** EFQ and LAP paper, section 3 (equations 2 and 3). Equation 3 lacks 1/n, which is
+//! added here. The sums are in centred form, because plain sums lose the slope to rounding after
+//! some hundred thousand packets.
+//! **Promises.** The result equals weighted least squares over all points. Neither part is
+//! negative. If all packets had one length, the estimate at that length is their mean.
 //!
 //! **Cost.** O(1) time and memory per service.
 //!
-//! **Invariants.** Nothing is learned from a packet on a cold core but what cold costs.
+//! **Invariants.** From a packet on a cold core the estimator learns the cost of coldness only.
 //!
-//! With `group` a unit is a point when its last part is done, and its fixed part is taken to be in its first part; parts of a flow
-//! are taken to be done in their order. Kinds of units, such as types of frames, are told apart as services.
+//! With `group`, a unit adds one point when its last part is done. The estimator assumes that the
+//! first part bears the fixed cost and that the parts of a flow complete in order. Services
+//! distinguish kinds of units, such as types of frames.
 //!
-//! **Departures.** Until two lengths were seen the slope is the table's, and until the first packet all is.
+//! **Departures.** Until packets of two lengths were seen, the slope is the table's. Until the
+//! first packet, the whole line is the table's.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::cost::LinearCost;
@@ -37,7 +41,7 @@ params! {
     }
 }
 
-/// What part of a new observation of the cold cost counts.
+/// The weight of a new observation in the average of the cold cost.
 const COLD_GAIN: f64 = 1.0 / 16.0;
 
 /// The points of one service, as moments about their means.
@@ -53,7 +57,7 @@ struct Line {
     length_length: f64,
     length_work: f64,
     work_work: f64,
-    /// What a cold core adds (pi).
+    /// The work that a cold core adds (pi).
     cold: f64,
 }
 
@@ -73,7 +77,7 @@ impl Line {
 
     fn learn(&mut self, forgetting: f64, length: f64, work: f64) {
         self.points = forgetting * self.points + 1.0;
-        // One division, which is what this takes.
+        // One division is the main cost of this function.
         let part = 1.0 / self.points;
         let (from_length, from_work) = (length - self.length, work - self.work);
         self.length += from_length * part;
@@ -88,12 +92,12 @@ impl Line {
         self.cold += COLD_GAIN * (added - self.cold);
     }
 
-    /// Whether the points differ in length by more than rounding.
+    /// Whether the lengths of the points differ by more than rounding.
     fn has_slope(&self) -> bool {
         self.length_length > 1e-9 * self.points * (self.length * self.length).max(1.0)
     }
 
-    /// The fixed part and the part per byte.
+    /// Returns the fixed part and the part per byte.
     fn parts(&self) -> (f64, f64) {
         if self.points == 0.0 {
             return (self.table.fixed as f64, self.table.per_byte_milli as f64 / 1000.0);
@@ -120,26 +124,26 @@ impl Line {
     }
 }
 
-/// The parts of a unit that are done.
+/// The parts of a unit that are done so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Unit {
     length: u64,
     work: Work,
-    /// Whether the core was cold for one of them.
+    /// Whether the core was cold for at least one of these parts.
     cold: bool,
 }
 
-/// Lines learned from what packets did cost.
+/// Lines fitted to the measured work of packets.
 #[derive(Clone, Debug)]
 pub struct LeastSquares {
     forgetting: f64,
     lines: IdVec<ServiceId, Line>,
-    /// By flow, the unit that is under way; empty where parts do not count together.
+    /// The current unit of each flow; empty unless `group` is set.
     units: IdVec<FlowId, Unit>,
 }
 
 impl LeastSquares {
-    /// What a cold core is believed to add to a packet of this service.
+    /// Returns the estimate of the work that a cold core adds to a packet of this service.
     pub fn cold(&self, service: ServiceId) -> Work {
         self.lines[service].cold as Work
     }
@@ -155,7 +159,7 @@ impl LeastSquares {
         }
     }
 
-    /// The variance of the work of a service's packets about its line.
+    /// Returns the variance of the work of a service's packets about its line.
     pub fn variance(&self, service: ServiceId) -> f64 {
         self.lines[service].variance()
     }
@@ -195,7 +199,7 @@ impl Estimate for LeastSquares {
         let line = &self.lines[packet.service];
         let is_later_part = matches!(packet.part, Part::Middle | Part::Last) && self.units.get(packet.flow).is_some();
         let work = if is_later_part { line.parts().1 * length } else { line.at(length) };
-        // Rounded to the nearest; a cast of a negative is 0.
+        // Rounds to the nearest integer; the cast turns negative values into 0.
         ((work + 0.5) as Work).max(1)
     }
 
@@ -235,7 +239,7 @@ mod tests {
         Packet { length, ..Packet::default() }
     }
 
-    /// Lengths of 40 to 1,500 bytes with work on a line, off by up to `noise`.
+    /// Returns points with lengths of 40 to 1,500 bytes, whose work differs from a line by up to `noise`.
     fn points(count: usize, fixed: f64, per_byte: f64, noise: f64) -> Vec<(u32, f64)> {
         let mut random = Seed(3).stream("points");
         let mut point = || {
@@ -246,7 +250,7 @@ mod tests {
         (0..count).map(|_| point()).collect()
     }
 
-    /// PREDICTIVE section 2: ordinary least squares by its definition, in the order of the sums.
+    /// PREDICTIVE section 2: ordinary least squares by its definition, with the sums in order.
     fn batch(points: &[(u32, f64)], forgetting: f64) -> (f64, f64) {
         let mut sums = [0.0; 5];
         let mut weight = 1.0;
@@ -278,7 +282,7 @@ mod tests {
         }
     }
 
-    /// PREDICTIVE section 2: after the jump from (320, 1.3) to (400, 2.0) a thousand packets are enough.
+    /// PREDICTIVE section 2: after the jump from (320, 1.3) to (400, 2.0), a thousand packets are enough.
     #[test]
     fn recovers_from_a_jump() {
         let mut line = learned(0.99, &points(2000, 320.0, 1.3, 0.0));
@@ -304,7 +308,7 @@ mod tests {
         let mut estimator = estimator(1.0);
         [900, 1100, 1300].into_iter().for_each(|work| estimator.on_completion(&packet(500), work, false));
         assert_eq!(estimator.estimate(&packet(500)), 1100);
-        // The table's slope, one unit per byte, until another length was seen.
+        // The slope is the table's, one unit per byte, until a packet of another length was seen.
         assert_eq!(estimator.estimate(&packet(600)), 1200);
         estimator.check();
     }
@@ -346,7 +350,7 @@ mod tests {
         assert!((line.variance() / 1200.0 - 1.0).abs() < 0.05, "{}", line.variance());
     }
 
-    /// Frames of 1 to 20 packets, of which the first takes 900 more: one line for frames, which the parts have between them.
+    /// Frames of 1 to 20 packets; the first packet of each takes 900 more. One line describes whole frames.
     #[test]
     fn parts_of_a_unit_are_one_point() {
         let params = LeastSquaresParams { forgetting: 1.0, group: true };
@@ -356,7 +360,7 @@ mod tests {
         let part =
             |flow: u32, length: u32, part: Part| Packet { flow: FlowId(flow), length, part, ..Packet::default() };
         for _ in 0..500 {
-            // Two flows at a time.
+            // Two flows interleave.
             let packets = [2 + random.below(19), 2 + random.below(19)];
             for number in 0..20 {
                 for flow in 0..2u32 {
@@ -382,7 +386,7 @@ mod tests {
         assert!(of(&single).iter().all(|&estimate| estimate > 2030 && estimate < 2200), "{:?}", of(&single));
     }
 
-    /// A unit with a cold part teaches what cold costs, and nothing else.
+    /// A unit with a cold part changes the cold cost only.
     #[test]
     fn a_unit_with_a_cold_part_is_cold() {
         let params = LeastSquaresParams { forgetting: 1.0, group: true };

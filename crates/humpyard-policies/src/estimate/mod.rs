@@ -1,4 +1,4 @@
-//! Estimation: what is a packet believed to cost before it is served?
+//! Estimation: how much work is a packet expected to take before it is served?
 
 pub mod least_squares;
 pub mod oracle;

@@ -1,12 +1,12 @@
-//! Oracle: what a packet will cost a warm core, which only a driver of virtual time knows.
+//! Oracle: the actual work of a packet on a warm core, which only a driver with virtual time knows.
 //!
-//! **Idea.** The bound of what better estimates can bring.
+//! **Idea.** It shows the greatest improvement that better estimates can bring.
 //!
-//! **Source.** WF2Q+ as the EFQ and LAP paper compares with it.
+//! **Source.** The WF2Q+ with known costs to which the EFQ and LAP paper compares.
 //!
 //! **Cost.** O(1).
 //!
-//! **Departures.** A packet whose driver does not know its work (live) is estimated by the table.
+//! **Departures.** If the driver does not know the work of a packet (live), the table estimates it.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::packet::Packet;
@@ -21,7 +21,7 @@ params! {
     pub struct OracleParams {}
 }
 
-/// What the driver knows.
+/// The estimator that returns the work given by the driver.
 #[derive(Clone, Debug)]
 pub struct Oracle {
     unknown: Table,

@@ -1,8 +1,8 @@
-//! Table: what the configuration says a packet costs, whatever is seen.
+//! Table: the work that the configuration states for a packet; it never learns.
 //!
-//! **Idea.** A straight line in the length, per service.
+//! **Idea.** A straight line in the length for each service.
 //!
-//! **Source.** Table 1 of the EFQ and LAP paper, as a calibration gives it.
+//! **Source.** Table 1 of the EFQ and LAP paper, as a calibration produces it.
 //!
 //! **Cost.** O(1).
 
@@ -19,7 +19,7 @@ params! {
     pub struct TableParams {}
 }
 
-/// What the configuration says.
+/// The estimates of the configuration.
 #[derive(Clone, Debug)]
 pub struct Table {
     lines: IdVec<ServiceId, LinearCost>,

@@ -1,19 +1,23 @@
-//! Buckets of start tags in groups, and four bitmaps that say which group is served next: the structure of QFQ.
+//! Buckets of start tags in groups, with four bitmaps that show which group is served next: the
+//! structure of QFQ.
 //!
-//! A member of weight w, whose packets cost at most L, is in the group of the slots of virtual time that are σ long, the least
-//! power of two not below L/w. Its start tag, rounded down to a multiple of σ, says its bucket there. A group has the start S
-//! of its first bucket and the finish F = S + 2σ. Eligible is a group that has begun, S ≤ V. To be served is, of the eligible
-//! groups, the one of the least F, of several the lowest; in its first bucket whoever came first.
+//! A member has weight w, and its packets cost at most L. The slots of its group are σ long in virtual time,
+//! where σ is the least power of two not below L/w. Its start tag, rounded down to a multiple of σ, selects its
+//! bucket in the group. A group has the start S of its first bucket and the finish F = S + 2σ. A group is
+//! eligible if it has begun: S ≤ V. The eligible group with the least F is served, the lowest one in a tie. In
+//! its first bucket, the member that came first is served.
 //!
-//! To find it takes one instruction. A group is *blocked* while a higher one that is eligible and not blocked finishes before
-//! it. So the eligible ones that are not blocked have F in ascending order, and the lowest is sought.
+//! One instruction finds this group. A group is *blocked* while a higher group that is eligible and
+//! not blocked finishes before it. So the groups that are eligible and not blocked have F in
+//! ascending order, and the lowest of them is next.
 //!
-//! That this holds rests on one condition: no bucket begins later than the end of the slot of its group in which V lies. A
-//! member that has gone further ahead, by a packet longer than was said, is put into a higher group, where its tag meets the
-//! condition. Who was left behind, in service while others went on, comes back with its old tag; groups that are blocked by it
-//! then, and those that were blocked by a group that changes, are looked at one by one.
+//! This order relies on one condition: no bucket begins after the end of the slot of its group that
+//! contains V. A member may be further ahead if its packet was longer than `longest`. It then joins
+//! a higher group, where its tag meets the condition. A member that was in service while others
+//! went on comes back with its old tag. The groups that it then blocks are checked one by one, and
+//! so are the groups that a changed group blocked.
 //!
-//! Groups reckon in *ticks*, the slots of group 0, modulo 2^64: what is in buckets is never far from virtual time.
+//! Groups count in *ticks*, the slots of group 0, modulo 2^64: tags in buckets are never far from virtual time.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -24,20 +28,21 @@ use humpyard_core::unit::Work;
 
 use super::tag::{Divisor, ExactTag, Tag, TotalTag};
 
-/// As many as let slots modulo [`BUCKETS`] go on where ticks begin anew, and differences of ticks keep their sign.
+/// The number of groups. It is small enough that slots modulo [`BUCKETS`] continue when ticks wrap
+/// and that differences of ticks keep their sign.
 const GROUPS: usize = 58;
-/// As many as a bitmap has bits, so that no access is out of bounds.
+/// The number of bits of a bitmap, so that no access is out of bounds.
 const GROUPS_STORED: usize = 64;
-/// Buckets of a group, a power of two, as many as a bitmap has bits.
+/// Buckets per group: a power of two, the number of bits of a bitmap.
 const BUCKETS: u32 = 64;
-/// Buckets of all groups.
+/// The number of buckets of all groups.
 const BUCKETS_STORED: usize = GROUPS_STORED * BUCKETS as usize;
-/// By so many slots of its group a member may be behind virtual time. What it is behind more is forgotten.
+/// The most slots of its group by which a member may be behind virtual time. Any larger lag is forgotten.
 const BEHIND_MAX: u64 = 32;
-/// Weights have so many bits: the group of a member of weight 1 is this one.
+/// The number of bits of a weight. It is also the group of a member of weight 1.
 const WEIGHT_BITS: u32 = 32;
 
-/// The bitmaps: is the group eligible, and is it blocked?
+/// The bitmaps: one for each combination of eligible or early, and ready or blocked.
 const ELIGIBLE: usize = 0;
 const EARLY: usize = 1;
 const BLOCKED_ELIGIBLE: usize = 2;
@@ -48,7 +53,7 @@ const NOWHERE: u16 = u16::MAX;
 /// Stands for no group.
 const NO_GROUP: u8 = u8::MAX;
 
-/// What has a place in a bucket.
+/// A member of a bucket.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Member<I, T> {
     /// Start tag of its next packet: the finish tag of the one before, or virtual time when it woke.
@@ -58,59 +63,60 @@ pub(super) struct Member<I, T> {
     /// Neighbours in its bucket.
     next: I,
     previous: I,
-    /// The bucket that it is in, or [`NOWHERE`].
+    /// The bucket that contains it, or [`NOWHERE`].
     place: u16,
-    /// The group that it belongs to, by its weight.
+    /// The group of its weight.
     home: u8,
-    /// What the policy knows of it.
+    /// The policy's state of the member.
     pub(super) own: T,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Group {
-    /// The tick with which its first bucket began when the bitmaps were last brought up to date.
+    /// The tick at which its first bucket began when the bitmaps were last updated.
     start: u64,
     /// Bit n is set while a bucket has members whose slot is n modulo the number of buckets.
     occupied: u64,
 }
 
-/// The first and the last member of a bucket that is occupied.
+/// The first and the last member of an occupied bucket.
 #[derive(Clone, Copy, Debug)]
 struct Bucket<I> {
     first: I,
     last: I,
 }
 
-/// Members in buckets, and virtual time. Every operation is O(1), none allocates.
+/// Members in buckets, and virtual time. Every operation is O(1) and does not allocate.
 #[derive(Debug)]
 pub(super) struct BucketGroups<I, T> {
     members: IdVec<I, Member<I, T>>,
-    /// Work so far over the weights of those that were awake.
+    /// The work so far, divided by the weights of the members that were awake.
     virtual_time: TotalTag,
-    /// Work that virtual time does not count yet; below 0 it has counted more than there was.
+    /// The work that virtual time does not count yet. If negative, virtual time has counted more
+    /// than there was.
     uncounted: i64,
-    /// Sum of the weights of those that are awake.
+    /// The sum of the weights of the members that are awake.
     weight: u64,
-    /// That sum when virtual time last grew.
+    /// The sum of the weights when virtual time last grew.
     divisor: Divisor,
     bitmaps: [u64; 4],
     groups: Box<[Group; GROUPS_STORED]>,
-    /// The bitmap that each group is in, if it is in one: reading all four at once waits for writes
-    /// of one.
+    /// The bitmap that contains each group, if any. Reading all four bitmaps at once would wait for
+    /// a preceding write to one of them.
     listed: [u8; GROUPS_STORED],
     buckets: Box<[Bucket<I>; BUCKETS_STORED]>,
-    /// The group of which the first bucket became empty since the bitmaps were brought up to date, or [`NO_GROUP`].
+    /// The group whose first bucket has become empty since the bitmaps were updated, or [`NO_GROUP`].
     changed: u8,
-    /// A tick is two to the power of this.
+    /// The base-2 logarithm of a tick.
     tick: u32,
     /// Virtual time in ticks, rounded down, modulo 2^64.
     now: u64,
-    /// What packets cost at most.
+    /// The most work of a packet.
     longest: Work,
 }
 
 impl<I: Id, T> BucketGroups<I, T> {
-    /// Members of these weights, none in a bucket, whose packets cost at most `longest`.
+    /// Creates members of these weights, none in a bucket, whose packets cost at most `longest`.
     pub(super) fn new(longest: Work, members: usize, mut member: impl FnMut(I) -> (u64, T)) -> Self {
         let none = I::from_index(0);
         let longest = longest.clamp(1, 1 << 62);
@@ -145,19 +151,19 @@ impl<I: Id, T> BucketGroups<I, T> {
         groups
     }
 
-    /// What is known of a member.
+    /// Returns a member.
     #[inline]
     pub(super) fn get(&self, id: I) -> &Member<I, T> {
         &self.members[id]
     }
 
-    /// What is known of a member, to change: of those in a bucket not the start.
+    /// Returns a member for changes. The start of a member in a bucket must not change.
     #[inline]
     pub(super) fn get_mut(&mut self, id: I) -> &mut Member<I, T> {
         &mut self.members[id]
     }
 
-    /// All ids, ascending.
+    /// Returns all ids, ascending.
     pub(super) fn ids(&self) -> impl Iterator<Item = I> + use<I, T> {
         self.members.ids()
     }
@@ -168,19 +174,19 @@ impl<I: Id, T> BucketGroups<I, T> {
         self.members[id].place != NOWHERE
     }
 
-    /// Virtual time as it was last counted.
+    /// Returns virtual time as of the last update.
     #[inline]
     pub(super) fn virtual_time(&self) -> Tag {
         self.virtual_time.tag
     }
 
-    /// So much work was taken on, or was less than was taken on.
+    /// Adds the work `more` and removes the work `less`.
     #[inline]
     pub(super) fn count(&mut self, more: Work, less: Work) {
         self.uncounted = self.uncounted.saturating_add_unsigned(more).saturating_sub_unsigned(less);
     }
 
-    /// The weights of those that are awake have this sum from now on.
+    /// Sets the sum of the weights of the members that are awake.
     #[inline]
     pub(super) fn share_among(&mut self, weight: u64) {
         self.advance();
@@ -190,31 +196,32 @@ impl<I: Id, T> BucketGroups<I, T> {
         }
     }
 
-    /// Sum of the weights of those that are awake.
+    /// Returns the sum of the weights of the members that are awake.
     pub(super) fn weight(&self) -> u64 {
         self.weight
     }
 
-    /// The member, which is in no bucket, has this weight from now on, and its last `work` counts at that weight too.
+    /// Sets the weight of a member that is in no bucket. Its last `work` counts at the new weight too.
     pub(super) fn set_weight(&mut self, id: I, weight: u64, work: Work) {
         let home = self.home(weight);
         let member = &mut self.members[id];
         member.start.retreat(work, &member.weight);
         member.weight = Divisor::new(weight);
-        // The remainder is over the weight before.
+        // The remainder is relative to the old weight.
         member.start = ExactTag::at(member.start.tag());
         member.start.advance(work, &member.weight);
         member.home = home;
     }
 
-    /// The group of members of this weight: slots hold L/w, rounded up to a power of two.
+    /// Returns the group of members of this weight: its slots hold L/w, rounded up to a power of two.
     fn home(&self, weight: u64) -> u8 {
-        // σ = 2^(tick + group − 32) in units of work per weight, as fraction bits are 32.
+        // σ = 2^(tick + group − 32) in units of work per weight, because there are 32 fraction bits.
         let fits = |group: u32| u128::from(self.longest) << (WEIGHT_BITS - group) <= u128::from(weight) << self.tick;
         (0..=WEIGHT_BITS).find(|&group| fits(group)).unwrap_or(WEIGHT_BITS) as u8
     }
 
-    /// Who is served next. If nobody has begun yet, virtual time goes to where the first does.
+    /// Returns the member that is served next. If no group has begun yet, virtual time advances to
+    /// the first start.
     #[inline]
     pub(super) fn first(&mut self) -> Option<I> {
         if self.uncounted > 0 {
@@ -231,7 +238,7 @@ impl<I: Id, T> BucketGroups<I, T> {
         Some(self.buckets[at(group, self.groups[group].start)].first)
     }
 
-    /// Virtual time counts the work so far, and groups become eligible by it.
+    /// Updates virtual time with the work so far, and makes groups eligible that have begun.
     #[inline]
     pub(super) fn advance(&mut self) {
         if self.uncounted > 0 {
@@ -240,14 +247,15 @@ impl<I: Id, T> BucketGroups<I, T> {
         }
     }
 
-    /// If nobody is eligible, virtual time goes to where the first begins; whether there is one.
+    /// If no group is eligible, advances virtual time to the first start. Returns whether there is
+    /// an eligible group.
     #[inline]
     pub(super) fn skip(&mut self) -> bool {
         self.settle();
         self.bitmaps[ELIGIBLE] != 0 || self.skip_ahead()
     }
 
-    /// Virtual time goes to where the first group begins, as nobody is eligible; whether there is one.
+    /// Advances virtual time to the start of the first group if none is eligible. Returns whether there is one.
     #[inline(never)]
     fn skip_ahead(&mut self) -> bool {
         let early = self.bitmaps[EARLY] | self.bitmaps[BLOCKED_EARLY];
@@ -271,7 +279,7 @@ impl<I: Id, T> BucketGroups<I, T> {
         self.uncounted = 0;
     }
 
-    /// Virtual time grows by work over another sum of weights from now on, unless there are none.
+    /// Sets the sum of weights by which virtual time grows from now on, unless the sum is 0.
     #[inline(never)]
     fn divide_anew(&mut self) -> bool {
         if self.weight > 0 {
@@ -281,7 +289,7 @@ impl<I: Id, T> BucketGroups<I, T> {
         self.weight > 0
     }
 
-    /// Groups that have begun become eligible. The lowest of those that have not begins first.
+    /// Makes groups eligible that have begun. The lowest early group begins first.
     #[inline]
     fn promote(&mut self) {
         loop {
@@ -296,7 +304,7 @@ impl<I: Id, T> BucketGroups<I, T> {
         }
     }
 
-    /// Puts a member at the end of its bucket.
+    /// Adds a member at the end of its bucket.
     #[inline]
     pub(super) fn insert(&mut self, id: I) {
         let member = &mut self.members[id];
@@ -327,7 +335,8 @@ impl<I: Id, T> BucketGroups<I, T> {
         }
     }
 
-    /// As [`BucketGroups::insert`], where bitmaps may change or the member's own group has no bucket for it.
+    /// As [`BucketGroups::insert`], for the rare cases: bitmaps may change, or the member's own
+    /// group has no bucket for it.
     #[inline(never)]
     fn insert_rarely(&mut self, id: I) {
         let member = &self.members[id];
@@ -343,13 +352,14 @@ impl<I: Id, T> BucketGroups<I, T> {
         self.enter(id, group % GROUPS_STORED, key);
     }
 
-    /// Virtual time in ticks, rounded down.
+    /// Returns virtual time in ticks, rounded down.
     fn ticks(&self) -> Tag {
         self.virtual_time.tag >> self.tick
     }
 
-    /// The group and the bucket of a member whose own group has no bucket for it: a higher one, if it is ahead.
-    /// What it is ahead beyond the slots of the highest group is forgotten, as is what it is behind too much.
+    /// Returns the group and the bucket of a member for which its own group has no bucket: a higher
+    /// group, if the member is ahead. A lead beyond the slots of the highest group is forgotten,
+    /// and so is too large a lag.
     fn find_group(&mut self, id: I) -> (usize, u64) {
         let home = usize::from(self.members[id].home);
         let (start, now) = (self.members[id].start.tag() >> self.tick, self.ticks());
@@ -365,7 +375,7 @@ impl<I: Id, T> BucketGroups<I, T> {
         (group, slot_of(start, group))
     }
 
-    /// Puts a member into the bucket of a group that begins with `key`; no other group has changed.
+    /// Adds a member to the bucket of a group that begins with `key`. No other group has changed.
     fn enter(&mut self, id: I, group: usize, mut key: u64) {
         if self.is_listed(group) && is_after(key, self.last_bucket(group)) {
             key = self.nearest_bucket(group, key);
@@ -384,22 +394,23 @@ impl<I: Id, T> BucketGroups<I, T> {
         }
     }
 
-    /// Where the last bucket of a group begins.
+    /// Returns the start of the last bucket of a group.
     #[inline]
     fn last_bucket(&self, group: usize) -> u64 {
         self.groups[group].start.wrapping_add(u64::from(BUCKETS - 1) << group)
     }
 
-    /// The bucket for a key beyond the last one, as far as was known.
+    /// Returns the bucket for a key beyond the last bucket, as of the last update.
     #[cold]
     fn nearest_bucket(&mut self, group: usize, key: u64) -> u64 {
         self.settle();
-        // Buckets are enough unless the first has been waiting for very long: then the last takes all that are later.
+        // There are enough buckets unless the first has waited for very long. In that case, the
+        // last bucket takes all later keys.
         let last = self.last_bucket(group);
         if self.is_listed(group) && is_after(key, last) { last } else { key }
     }
 
-    /// Whether the group is in a bitmap; no other has changed.
+    /// Whether the group is in a bitmap. No other group has changed.
     #[inline]
     fn is_listed(&self, group: usize) -> bool {
         self.groups[group].occupied != 0 || self.changed != NO_GROUP
@@ -420,7 +431,7 @@ impl<I: Id, T> BucketGroups<I, T> {
         (member.place, member.previous) = (place as u16, last);
     }
 
-    /// Takes a member out of its bucket, and lets the caller change it.
+    /// Removes a member from its bucket, and lets the caller change it.
     #[inline]
     pub(super) fn remove(&mut self, id: I, change: impl FnOnce(&mut Member<I, T>)) {
         let member = &mut self.members[id];
@@ -434,7 +445,7 @@ impl<I: Id, T> BucketGroups<I, T> {
                 self.vacate(place);
             } else {
                 ends.first = next;
-                // Nobody needs it, but it fetches who is likely to be served next.
+                // This write is not necessary, but it prefetches the member that is likely to be served next.
                 self.members[next].previous = next;
             }
         } else if ends.last == id {
@@ -445,7 +456,7 @@ impl<I: Id, T> BucketGroups<I, T> {
         }
     }
 
-    /// A bucket has become empty.
+    /// Records that a bucket has become empty.
     #[inline]
     fn vacate(&mut self, place: usize) {
         let group = group_of(place);
@@ -463,7 +474,7 @@ impl<I: Id, T> BucketGroups<I, T> {
         self.changed = group as u8;
     }
 
-    /// Brings the bitmaps up to date with the group whose first bucket became empty, if there is one.
+    /// Updates the bitmaps for the group whose first bucket became empty, if any.
     #[inline]
     fn settle(&mut self) {
         if self.changed != NO_GROUP {
@@ -485,13 +496,13 @@ impl<I: Id, T> BucketGroups<I, T> {
         self.unblock_below(group, before);
     }
 
-    /// Takes a group out of the bitmaps.
+    /// Removes a group from the bitmaps.
     #[inline]
     fn withdraw(&mut self, group: usize) {
         self.bitmaps[usize::from(self.listed[group]) % 4] &= !(1 << group);
     }
 
-    /// Puts a group that is in no bitmap into the one where it belongs.
+    /// Adds a group that is in no bitmap to the bitmap for its state.
     #[inline]
     fn place(&mut self, group: usize) {
         let (early, blocked) = (self.is_early(group), self.is_blocked(group));
@@ -506,26 +517,28 @@ impl<I: Id, T> BucketGroups<I, T> {
         is_after(self.groups[group].start, self.now)
     }
 
-    /// Where a group finishes.
+    /// Returns the finish of a group.
     #[inline]
     fn finish(&self, group: usize) -> u64 {
         self.groups[group].start.wrapping_add(2 << group)
     }
 
-    /// Whether a higher group that is eligible and not blocked finishes before this one: the lowest of them finishes first.
+    /// Whether a higher group that is eligible and not blocked finishes before this one. The lowest
+    /// of these groups finishes first.
     #[inline]
     fn is_blocked(&self, group: usize) -> bool {
         let higher = self.bitmaps[ELIGIBLE] & above(group);
         higher != 0 && is_after(self.finish(group), self.finish(lowest(higher)))
     }
 
-    /// A group begins earlier than it did, or is new: blocks the lower ones that finish after it.
+    /// Blocks the lower groups that finish after this group, which is new or begins earlier than before.
     fn block_below(&mut self, group: usize) {
         if self.bitmaps[ELIGIBLE] >> group & 1 == 0 {
             return;
         }
         for (ready, blocked) in [(ELIGIBLE, BLOCKED_ELIGIBLE), (EARLY, BLOCKED_EARLY)] {
-            // Those not blocked have ascending finishes, so the rest is right once one is.
+            // The groups that are not blocked have ascending finishes, so once one is right, all
+            // lower ones are.
             while let Some(lower) = highest(self.bitmaps[ready] & below(group)) {
                 steps::taken(1);
                 if !is_after(self.finish(lower), self.finish(group)) {
@@ -536,7 +549,8 @@ impl<I: Id, T> BucketGroups<I, T> {
         }
     }
 
-    /// A group that finished at `before` finishes later, or is gone: lower ones that only it blocked are not blocked any more.
+    /// Unblocks the lower groups that only this group blocked. It finished at `before` and now
+    /// finishes later, or is gone.
     #[inline]
     fn unblock_below(&mut self, group: usize, before: u64) {
         let mut blocked = (self.bitmaps[BLOCKED_ELIGIBLE] | self.bitmaps[BLOCKED_EARLY]) & below(group);
@@ -599,74 +613,74 @@ impl<I: Id, T> BucketGroups<I, T> {
     }
 }
 
-/// Whether one tick comes after another; both are near virtual time.
+/// Whether a tick is after another; both are near virtual time.
 #[inline]
 fn is_after(tick: u64, other: u64) -> bool {
     (tick.wrapping_sub(other) as i64) > 0
 }
 
-/// The beginning of the slot that a tick is in.
+/// Returns the start of the slot that contains a tick.
 #[inline]
 fn slot_of(tick: u64, group: usize) -> u64 {
     tick >> group << group
 }
 
-/// The place of the bucket that begins with this tick.
+/// Returns the index of the bucket that begins with this tick.
 #[inline]
 fn at(group: usize, tick: u64) -> usize {
     place_of(group, tick >> group)
 }
 
-/// The place of the bucket of a slot, by the number of the slot.
+/// Returns the index of the bucket of a slot.
 #[inline]
 fn place_of(group: usize, slot: u64) -> usize {
     ((group * BUCKETS as usize) | (slot as usize % BUCKETS as usize)) % BUCKETS_STORED
 }
 
-/// The group of a bucket.
+/// Returns the group of a bucket.
 #[inline]
 fn group_of(place: usize) -> usize {
     place / BUCKETS as usize % GROUPS_STORED
 }
 
-/// The bit of a bucket among those of its group.
+/// Returns the bit of a bucket within its group.
 #[inline]
 fn bit_of(place: usize) -> u64 {
     1 << (place % BUCKETS as usize)
 }
 
-/// A tag in ticks, modulo 2^64.
+/// Returns a tag in ticks, modulo 2^64.
 #[inline]
 fn ticks(tag: Tag, tick: u32) -> u64 {
     (tag >> (tick % u64::BITS)) as u64
 }
 
-/// Whether two tags differ by less than 2^64, so that the slots they are in compare as they do modulo 2^64. Slots
-/// are at least two units long: weights are below 2^32.
+/// Whether two tags have the same upper bits, so that their slots compare as they do modulo 2^64.
+/// Slots are at least two units long, because weights are below 2^32.
 #[inline]
 fn is_near(tag: Tag, virtual_time: Tag) -> bool {
     (tag >> 64) as u64 == (virtual_time >> 64) as u64
 }
 
-/// The bits below this one.
+/// Returns the bits below this one.
 #[inline]
 fn below(bit: usize) -> u64 {
     (1 << bit) - 1
 }
 
-/// The bits above this one.
+/// Returns the bits above this one.
 #[inline]
 fn above(bit: usize) -> u64 {
     u64::MAX << 1 << bit
 }
 
-/// The lowest bit that is set, of several or one.
+/// Returns the lowest bit that is set; at least one is.
 #[inline]
 fn lowest(bits: u64) -> usize {
     bits.trailing_zeros() as usize % GROUPS_STORED
 }
 
-/// The highest bit that is set.
+/// Returns the highest bit that is set.
 #[inline]
 fn highest(bits: u64) -> Option<usize> {
     bits.checked_ilog2().map(|bit| bit as usize)

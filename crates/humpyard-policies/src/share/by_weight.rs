@@ -1,4 +1,4 @@
-//! Clients in a queue by weight, the heaviest first.
+//! A queue of clients by weight, the heaviest first.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -7,7 +7,7 @@ use humpyard_core::id::{ClientId, Id};
 use humpyard_core::policy::Ties;
 use humpyard_core::storage::{IdCircles, IdSet};
 
-/// Weights whose first `1 + FINE` bits are the same are of one class.
+/// The bits after the first that define a class: its weights share the first `1 + FINE` bits.
 const FINE: u32 = 5;
 
 /// A class of weights that differ by less than 1/32, or not at all if they are below 64: 0 is the heaviest.
@@ -33,10 +33,11 @@ impl Id for Class {
     }
 }
 
-/// A queue of clients by weight, the heaviest first, and of equal weights the oldest, or the newest if ties go to the higher.
+/// A queue of clients by weight, the heaviest first. Of equal weights the oldest is first, or the
+/// newest if ties go to the higher.
 ///
-/// Neighbours are found in O(1). A newcomer looks for its place among the clients of its class of weights only, from the
-/// lightest on: O(1) if it is not heavier than those there.
+/// Neighbours are found in O(1). A new client searches its place among the clients of its weight
+/// class only, from the lightest on: O(1) if it is not heavier than those there.
 #[derive(Debug)]
 pub(super) struct ByWeight {
     circles: IdCircles<ClientId>,
@@ -50,7 +51,7 @@ pub(super) struct ByWeight {
 }
 
 impl ByWeight {
-    /// An empty queue for so many clients.
+    /// Creates an empty queue for `clients` clients.
     pub(super) fn new(clients: usize, ties: Ties) -> Self {
         Self {
             circles: IdCircles::new(clients),
@@ -61,29 +62,29 @@ impl ByWeight {
         }
     }
 
-    /// The heaviest client.
+    /// Returns the heaviest client.
     #[inline]
     pub(super) fn front(&self) -> Option<ClientId> {
         self.front
     }
 
-    /// The client after this one, which is in the queue.
+    /// Returns the client after this one, which is in the queue.
     #[inline]
     pub(super) fn next(&self, id: ClientId) -> Option<ClientId> {
         Some(self.circles.next(id)).filter(|&next| self.front != Some(next))
     }
 
-    /// The client before this one, which is in the queue.
+    /// Returns the client before this one, which is in the queue.
     pub(super) fn previous(&self, id: ClientId) -> Option<ClientId> {
         (self.front != Some(id)).then(|| self.circles.previous(id))
     }
 
-    /// The clients in order.
+    /// Returns the clients in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = ClientId> + '_ {
         core::iter::successors(self.front, |&id| self.next(id))
     }
 
-    /// Takes a client in, which is not in the queue.
+    /// Inserts a client that is not in the queue.
     pub(super) fn insert(&mut self, id: ClientId, weight_of: impl Fn(ClientId) -> u32) {
         let weight = weight_of(id);
         let class = Class::of(weight);
@@ -110,7 +111,7 @@ impl ByWeight {
         }
     }
 
-    /// Takes a client out, which is in the queue with this weight.
+    /// Removes a client of this weight, which is in the queue.
     pub(super) fn remove(&mut self, id: ClientId, weight: u32) {
         let class = Class::of(weight);
         let (first, last) = self.ends[class.index()];
@@ -127,7 +128,8 @@ impl ByWeight {
         self.circles.remove(id);
     }
 
-    /// Before whom a client goes that stands behind those of the same weight; none is at the end.
+    /// Returns the client before which a new client belongs that stands behind those of the same
+    /// weight. `None`: it belongs at the end.
     fn before_older(&self, class: Class, weight: u32, weight_of: impl Fn(ClientId) -> u32) -> Option<ClientId> {
         let mut next = self.first_below(class);
         if self.filled.contains(class) {
@@ -143,7 +145,8 @@ impl ByWeight {
         next
     }
 
-    /// Before whom a client goes that stands before those of the same weight; none is at the end.
+    /// Returns the client before which a new client belongs that stands before those of the same
+    /// weight. `None`: it belongs at the end.
     fn before_newer(&self, class: Class, weight: u32, weight_of: impl Fn(ClientId) -> u32) -> Option<ClientId> {
         if self.filled.contains(class) {
             let (first, last) = self.ends[class.index()];
@@ -161,7 +164,7 @@ impl ByWeight {
         self.first_below(class)
     }
 
-    /// The first client of the lighter classes.
+    /// Returns the first client of the lighter classes.
     fn first_below(&self, class: Class) -> Option<ClientId> {
         self.filled.after(class).map(|class| self.ends[class.index()].0)
     }

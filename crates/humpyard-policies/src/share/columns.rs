@@ -1,4 +1,4 @@
-//! Clients by the bits of their weights, as smoothed round robin visits them.
+//! Clients by the bits of their weights, in the order in which smoothed round robin visits them.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -7,18 +7,19 @@ use humpyard_core::id::{ClientId, Id, IdVec};
 use humpyard_core::steps;
 use humpyard_core::storage::IdSet;
 
-/// As many columns as a weight has bits.
+/// The number of columns: the bits of a weight.
 const COLUMNS: usize = u32::BITS as usize;
 
-/// No place.
+/// Stands for no place.
 const NOWHERE: u32 = u32::MAX;
 
-/// How many places are looked at for each newcomer. While a sweep goes over t places and those that are given meanwhile,
-/// t / 3 newcomers come, and it ends with at most t / 3 places more than there are clients. So t is at most 3/2 of the
-/// clients, and twice as many places as clients, but for rounding, are enough.
+/// The number of places that the sweep examines for each new client. While a sweep passes over t
+/// places and those given meanwhile, t / 3 clients come. At its end there are at most t / 3 more
+/// places than clients. So t is at most 3/2 of the clients, and twice as many places as clients, up
+/// to rounding, are enough.
 const SWEPT: usize = 4;
 
-/// Where a client stands, among those that came before it and after it.
+/// The place of a client in the order of arrival.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Place(u32);
 
@@ -31,37 +32,38 @@ impl Id for Place {
     }
 }
 
-/// The columns of a matrix with a row for each client, in order of arrival, that has the bits of its weight: column b has
-/// those clients whose weight has bit b. One column is visited at a time.
+/// A matrix with a row for each client, in order of arrival. A row has the bits of the client's
+/// weight: column b contains the clients whose weight has bit b. One column is visited at a time.
 ///
-/// A client has one place in all its columns, and each column is a set of places: 18 bytes a client in all, where links in
-/// every column would be 256. Places are given in order of arrival and not again; so that they are never used up, a sweep
-/// moves clients, without changing their order, to the places of those that have gone: a few for every newcomer. Every
-/// operation is O(bits of the weight), but for the levels of the sets; none allocates.
+/// A client has one place in all its columns, and each column is a set of places. This takes 18
+/// bytes per client, where links in every column would take 256. Places are given in order of
+/// arrival and are not reused directly. So that they never run out, a sweep moves clients, in the
+/// same order, to the places of clients that have gone: a few for every new client. Every operation
+/// is O(bits of the weight), apart from the levels of the sets, and does not allocate.
 #[derive(Debug)]
 pub(super) struct Columns {
     columns: Vec<IdSet<Place>>,
     /// The columns that have clients.
     filled: u32,
     places: IdVec<ClientId, u32>,
-    /// Who stands at each place, or stood there.
+    /// The client at each place, or the last one there.
     clients: Vec<ClientId>,
-    /// The first place that was never given, or is to be given again.
+    /// The first place that was never given, or that is to be given again.
     end: usize,
-    /// The place that the sweep looks at next: nobody stands between `swept_to` and it.
+    /// The next place that the sweep examines. The places between `swept_to` and this one are free.
     swept: usize,
-    /// Where the next client goes that the sweep finds.
+    /// The new place of the next client that the sweep finds.
     swept_to: usize,
-    /// The column that is visited; none before the first visit.
+    /// The column being visited. `None`: no visit has begun.
     visited: Option<usize>,
-    /// The first place of it that was not.
+    /// The first place of the column that was not visited yet.
     next: usize,
-    /// The first place of those that were given since the visit began, which are no part of it.
+    /// The first place given since the visit began. Such places do not belong to the visit.
     until: usize,
 }
 
 impl Columns {
-    /// No clients of so many in any column, and no column visited.
+    /// Creates columns for `clients` clients, all empty and none visited.
     pub(super) fn new(clients: usize) -> Self {
         let places = 2 * clients + SWEPT;
         Self {
@@ -78,7 +80,7 @@ impl Columns {
         }
     }
 
-    /// How many columns there are up to the highest that has clients: the bits of the greatest weight.
+    /// Returns the number of columns up to the highest that has clients: the bits of the greatest weight.
     #[inline]
     pub(super) fn count(&self) -> u32 {
         u32::BITS - self.filled.leading_zeros()
@@ -89,7 +91,7 @@ impl Columns {
         self.places[id] != NOWHERE
     }
 
-    /// Gives a client, which has none, the last place, and leaves it out of all columns.
+    /// Gives the last place to a client that has none. The client is in no column.
     pub(super) fn insert(&mut self, id: ClientId) {
         (0..SWEPT).for_each(|_| self.sweep());
         self.places[id] = self.end as u32;
@@ -97,12 +99,12 @@ impl Columns {
         self.end += 1;
     }
 
-    /// Takes a client's place, which is in no column.
+    /// Frees the place of a client that is in no column.
     pub(super) fn remove(&mut self, id: ClientId) {
         self.places[id] = NOWHERE;
     }
 
-    /// Takes a client, which has a place and is in no column, into those of its weight.
+    /// Adds a client to the columns of its weight. It has a place and is in no column.
     pub(super) fn show(&mut self, id: ClientId, weight: u32) {
         let place = Place(self.places[id]);
         for column in bits(weight) {
@@ -111,7 +113,7 @@ impl Columns {
         self.filled |= weight;
     }
 
-    /// Leaves a client out of the columns of its weight, in which it was.
+    /// Removes a client from the columns of its weight, in which it was.
     pub(super) fn hide(&mut self, id: ClientId, weight: u32) {
         let place = Place(self.places[id]);
         for column in bits(weight) {
@@ -122,14 +124,15 @@ impl Columns {
         }
     }
 
-    /// Begins to visit a column.
+    /// Begins the visit to a column.
     #[inline]
     pub(super) fn visit(&mut self, column: u32) {
         self.visited = Some(column as usize);
         (self.next, self.until) = (0, self.end);
     }
 
-    /// The next client of the column that is visited, of those that were there when the visit began; none if it is through.
+    /// Returns the next client of the column being visited, of those that were there when the visit
+    /// began. `None`: the visit is over.
     #[inline]
     pub(super) fn next(&mut self) -> Option<ClientId> {
         let place = self.columns[self.visited?].at_or_after(Place::from_index(self.next))?.index();
@@ -141,7 +144,7 @@ impl Columns {
         Some(self.clients[place])
     }
 
-    /// Looks at a place, and moves who stands there to the first free one; begins anew at the end.
+    /// Examines a place, and moves its client to the first free place; begins again at the end.
     fn sweep(&mut self) {
         if self.swept == self.end {
             self.end = self.swept_to;
@@ -167,7 +170,8 @@ impl Columns {
         }
         self.places[id] = to.0;
         self.clients[to.index()] = id;
-        // Nobody stands between: who was next is so still, and who came since the visit began.
+        // The places in between are free, so the next client stays the same, and so do those that
+        // came since the visit began.
         for mark in [&mut self.next, &mut self.until] {
             if (to.index() + 1..=from.index()).contains(mark) {
                 *mark = to.index();
@@ -175,7 +179,8 @@ impl Columns {
         }
     }
 
-    /// Panics unless exactly the shown clients are in the columns of their weights. `shown` gives none for the others.
+    /// Panics unless exactly the shown clients are in the columns of their weights. `shown` returns
+    /// `None` for all others.
     pub(super) fn check(&self, shown: impl Fn(ClientId) -> Option<u32>) {
         for id in self.places.ids() {
             let weight = shown(id).unwrap_or(0);
@@ -196,7 +201,7 @@ impl Columns {
     }
 }
 
-/// The bits of a weight that are 1.
+/// Returns the bits of a weight that are 1.
 fn bits(mut weight: u32) -> impl Iterator<Item = usize> {
     core::iter::from_fn(move || {
         let bit = (weight != 0).then(|| weight.trailing_zeros() as usize)?;
@@ -210,7 +215,8 @@ mod tests {
     use super::*;
     use humpyard_core::random::Seed;
 
-    /// Clients in order of arrival, with their weights, and those that the visit to a column has not come to.
+    /// Clients in order of arrival, with their weights, and the clients that the visit to a column
+    /// has not reached.
     #[derive(Default)]
     struct Lists {
         clients: Vec<(ClientId, u32)>,
@@ -248,7 +254,7 @@ mod tests {
                     }
                     1..=4 => assert_eq!(columns.next(), lists.next()),
                     5 if present.is_some() => {
-                        // Its place stays.
+                        // The client keeps its place.
                         let member = &mut lists.clients[present.expect("just seen")];
                         match hidden[id].take() {
                             Some(weight) => {

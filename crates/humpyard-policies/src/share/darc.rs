@@ -1,23 +1,29 @@
 //! DARC: cores are reserved for short packets, so that they never wait behind long ones.
 //!
-//! **Idea.** Clients are kinds of packets. They are grouped by their mean service times; each group has as many cores as it has
-//! work, and may use the cores of longer groups, too, but not those of shorter ones: these stay idle rather than serve what takes
-//! long. Among the clients that a core may serve it takes the one whose packets are shortest.
+//! **Idea.** Each client is a kind of packets. Clients are grouped by their mean service times.
+//! Each group has cores in proportion to its work. It may also use the cores of longer groups, but
+//! not those of shorter ones, which stay idle rather than serve long packets. Of the clients that a
+//! core may serve, it takes the one with the shortest packets.
 //!
-//! **Source.** Demoulin, Fried, Pedisich, Kogias, Loo, Phan, Zhang. When idling is ideal: optimizing tail-latency for heavy-tailed
-//! datacenter workloads with Perséphone. SOSP 2021. MODERN.
+//! **Source.** Demoulin, Fried, Pedisich, Kogias, Loo, Phan, Zhang. When idling is ideal:
+//! optimizing tail-latency for heavy-tailed datacenter workloads with Perséphone. SOSP 2021.
+//! MODERN.
 //!
-//! **Promises.** A client with packets waiting is served in the end, if shorter ones pause. Not work conserving, on purpose.
+//! **Promises.** A client with waiting packets is served eventually, if shorter ones pause. Not
+//! work conserving, on purpose.
 //!
 //! **Cost.** O(log n) to the base 64, to find the shortest; O(n log n) when cores are reserved
-//! anew, at most once in a window of completions.
+//! again, at most once in a window of completions.
 //!
-//! **Invariants.** Every client has a rank, by mean service time; groups are ranges of ranks. The last group has a core.
+//! **Invariants.** Every client has a rank, by mean service time; groups are ranges of ranks. The
+//! last group has a core.
 //!
-//! **Departures.** Until the first window is over there is one group, as nothing is known of anybody. Cores that rounding leaves
-//! over go to the longest group, which all may use. Groups are no more than cores: the last takes all that is longer. Cores are
-//! those that have asked so far: a queue need not have them all. So with an allocation that moves cores a client may wait for a core
-//! that has gone, until a window is over.
+//! **Departures.**
+//! - Until the first window is over there is one group, because nothing is known of the clients.
+//! - Cores that rounding leaves over go to the longest group, and all clients may use them.
+//! - There are at most as many groups as cores: the last group takes all longer clients.
+//! - The cores are those that have asked so far, because a queue need not have all cores. So with an allocation
+//!   that moves cores, a client may wait for a core that has gone until a window is over.
 
 use alloc::vec::Vec;
 
@@ -43,14 +49,14 @@ params! {
     }
 }
 
-/// What is known of one client.
+/// The state of one client.
 #[derive(Clone, Copy, Debug, Default)]
 struct Client {
-    /// Mean work of a packet (S), in sixteenths.
+    /// Mean work of a packet (S), in sixteenths of a unit.
     mean: u64,
-    /// Packets done in this window, and half as many of each before (R).
+    /// Packets done in this window, plus those of earlier windows, halved for each window since (R).
     done: u64,
-    /// Its place among all, by mean work.
+    /// Its rank among all clients, by mean work.
     rank: usize,
 }
 
@@ -64,27 +70,27 @@ impl Client {
 /// Clients of consecutive ranks.
 #[derive(Clone, Copy, Debug)]
 struct Group {
-    /// Behind its last rank.
+    /// The rank after its last.
     end: usize,
-    /// Behind its last core, of those that ask.
+    /// The index after its last core, among the cores that ask.
     cores: usize,
-    /// Its part of all work when cores were reserved, in millionths.
+    /// Its fraction of all work when cores were reserved, in millionths.
     demand: u64,
-    /// Its work (S·R) at the last sum.
+    /// Its work (S·R) as of the last sum.
     work: u128,
 }
 
 /// DARC.
 #[derive(Debug)]
 pub struct Darc {
-    /// In thousandths.
+    /// The parameter, in thousandths.
     spread: u64,
     slowdown: u64,
     drift: u64,
-    /// Completions of a window, and those of this one.
+    /// Completions per window, and completions in this window.
     window: u64,
     completions: u64,
-    /// Whether a packet of this window has waited for too long; always, where work is no time.
+    /// Whether a packet of this window has waited for too long; always true if work is not time.
     is_slow: bool,
     unit: WorkUnit,
     clients: IdVec<ClientId, Client>,
@@ -202,14 +208,15 @@ impl Darc {
         self.ready.insert(ClientId::from_index(self.clients[id].rank));
     }
 
-    /// Behind the last rank that a core may serve: its group's, and all that are shorter.
+    /// Returns the rank after the last that a core may serve: the core may serve its group and all
+    /// shorter ones.
     fn end_of(&self, core: CoreId) -> usize {
         let place = self.places[core];
         let group = self.groups.partition_point(|group| group.cores <= place);
         self.groups.get(group).map_or(self.ranked.len(), |group| group.end)
     }
 
-    /// A core asks for the first time: the shares of groups are those of one core more.
+    /// Adds a core that asks for the first time, and shares the cores again.
     #[cold]
     fn admit(&mut self, core: CoreId) {
         self.asking.insert(core);
@@ -227,7 +234,7 @@ impl Darc {
         }
     }
 
-    /// A window is over.
+    /// Ends a window.
     fn on_window(&mut self) {
         if self.is_slow && self.has_moved() {
             self.reserve();
@@ -251,7 +258,7 @@ impl Darc {
         self.groups.iter().map(|group| group.work).sum::<u128>().max(1)
     }
 
-    /// Whether the demand of a group is another than when cores were reserved.
+    /// Whether the demand of a group differs from its demand when cores were reserved.
     fn has_moved(&mut self) -> bool {
         let all = self.sum_up();
         self.groups.iter().any(|group| {
@@ -266,7 +273,7 @@ impl Darc {
         self.group();
         let (all, cores) = (self.sum_up(), self.asking.len());
         for group in &mut self.groups {
-            // Rounded, and at least one.
+            // Rounded to the nearest number, at least one.
             group.cores = ((2 * group.work * cores as u128 + all) / (2 * all)).max(1) as usize;
             group.demand = (group.work * 1_000_000 / all) as u64;
         }
@@ -278,11 +285,12 @@ impl Darc {
         }
     }
 
-    /// Clients by mean work; those that nothing is known of are as if they were long, lest they use what is kept for short ones.
+    /// Ranks clients by mean work. Unknown clients rank as long, so that they do not use what is
+    /// reserved for short ones.
     fn rank(&mut self) {
         let ready = &mut self.ready;
         let clients = &mut self.clients;
-        // Ranks of ready clients are renamed with them.
+        // The ranks of ready clients change with them.
         for id in self.ranked.iter_mut() {
             let client = &mut clients[*id];
             let rank = ClientId::from_index(client.rank);
@@ -299,7 +307,8 @@ impl Darc {
         }
     }
 
-    /// Neighbours by mean work make a group while they take no more than so many times as long as its first.
+    /// Groups clients with adjacent mean work: no client of a group takes more than `spread` times
+    /// as long as its first.
     fn group(&mut self) {
         self.groups.clear();
         let mean = |rank: usize| u128::from(self.clients[self.ranked[rank]].mean);
@@ -315,7 +324,8 @@ impl Darc {
         }
     }
 
-    /// As many cores as there are: what is too much is taken from the longest groups, what is left is the longest's.
+    /// Makes the reserved cores equal to the existing ones: the longest groups lose excess cores,
+    /// and the longest group gets spare ones.
     fn trim(&mut self, cores: usize) {
         let reserved = |groups: &[Group]| groups.iter().map(|group| group.cores).sum::<usize>();
         while reserved(&self.groups) > cores {
@@ -335,7 +345,8 @@ mod tests {
     const SHORT: ClientId = ClientId(0);
     const LONG: ClientId = ClientId(1);
 
-    /// Packets of these clients take 1 and 100 us, 99 of 100 are short, and ten cores have asked.
+    /// Returns a policy in a known state: packets of the two clients take 1 and 100 us, 99 of 100
+    /// are short, and ten cores have asked.
     fn profiled(params: &DarcParams) -> Darc {
         let config = SchedulerConfig { unit: WorkUnit::Nanoseconds, ..config(10, 2, &[]) };
         let mut policy = Darc::new(params, &config).unwrap();
@@ -385,8 +396,9 @@ mod tests {
         assert_eq!(may(&mut policy, LONG), (0..10).collect::<Vec<_>>());
     }
 
-    /// Only when a packet has waited for ten times what it takes, and the demand is another: of long packets there are four times as
-    /// many, with half of the window before 45 of 1500: 7.6 of 10 cores.
+    /// Cores are reserved again only if a packet has waited for ten times its service time and the
+    /// demand has changed. There are four times as many long packets. Half of the window before
+    /// counts too, so 45 of 1500 packets are long: 7.6 of 10 cores.
     #[test]
     fn cores_are_reserved_anew_when_they_must_be() {
         for (waited_ns, long_every, reserved) in [(2_000, 25, 5), (2_000_000, 25, 8), (2_000_000, 100, 5)] {

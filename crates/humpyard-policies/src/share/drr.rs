@@ -1,24 +1,26 @@
-//! Deficit round robin: turns in a ring, each worth a quantum, what is left over kept for the next.
+//! Deficit round robin: turns in a ring, each worth a quantum; the unused rest is kept for the next turn.
 //!
-//! **Idea.** A client whose turn comes is given `quantum * weight` of credit and served while its head costs no more
-//! than the credit. A head too large waits for the next turn, and the credit with it.
+//! **Idea.** A client receives `quantum * weight` of credit when its turn begins. It is served
+//! while its head costs no more than the credit. A head that is too large waits for the next turn,
+//! and the credit is kept.
 //!
 //! **Source.** Shreedhar, Varghese. Efficient fair queuing using deficit round robin. SIGCOMM 1995.
 //! PROPORTIONAL_SHARE section 2.2. Surplus round robin (Adiseshu, Parulkar, Varghese 1996): `surplus=true`.
 //!
 //! **Promises.** Work conserving. |W_i/w_i − W_j/w_j| ≤ quantum + 2 longest, while both are backlogged.
 //!
-//! **Cost.** O(1) when quantum ≥ longest packet, which is asked for; on several cores that keep the order of clients, a pick
-//! may pass over the clients in service.
+//! **Cost.** O(1) if quantum ≥ longest packet, which is checked. On several cores that keep the
+//! order of clients, a pick may pass over the clients in service.
 //!
-//! **Invariants.** `ring` holds exactly the clients that are not idle, `open` those of them whose turn has begun and whose
-//! head may be served.
+//! **Invariants.** `ring` holds exactly the clients that are not idle. `open` holds those of them
+//! whose turn has begun and whose head may be served.
 //!
-//! **Departures.** Charged the estimate at dispatch and corrected at completion, so a deficit may be negative: it is paid off
-//! over turns. On several cores each may have a turn open. A client takes its next place when its turn begins, not when it
-//! ends, or long turns would come round late; a newcomer goes before the turn begun last, so that on one core the order is
-//! that of the paper. The promise is for one core; on several it holds for packets as they start, with one quantum more, if
-//! clients may be served by several at once.
+//! **Departures.** The estimate is charged at dispatch and corrected at completion, so a deficit
+//! may be negative: it is paid off over turns. On several cores each may have a turn open. A client
+//! takes its next place when its turn begins, because long turns would otherwise come round late. A
+//! new client goes before the client whose turn began last, so on one core the order is that of the
+//! paper. The promise is for one core. On several cores it holds at the start of packets, with one
+//! quantum more if several cores may serve a client at once.
 
 use alloc::format;
 use alloc::string::String;
@@ -41,7 +43,7 @@ params! {
     }
 }
 
-/// What is known of one client: half a line of the cache.
+/// The state of one client: half a cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
 struct Client {
@@ -59,7 +61,7 @@ struct Client {
     in_ring: bool,
 }
 
-/// No client.
+/// Stands for no client.
 const NONE: ClientId = ClientId(u32::MAX);
 
 impl Client {
@@ -80,9 +82,10 @@ pub struct Drr {
     /// The first client whose turn has begun and whose head may be served, unless it is in `open`. [`NONE`]: no
     /// such client.
     first_open: ClientId,
-    /// The others, in the order in which that became so: empty while one core alone takes packets.
+    /// The other such clients, in the order in which they became open; empty while only one core
+    /// takes packets.
     open: IdRing<ClientId>,
-    /// Whose turn began last.
+    /// The client whose turn began last.
     latest: ClientId,
     clients: IdVec<ClientId, Client>,
 }
@@ -151,7 +154,7 @@ impl Share for Drr {
     #[inline]
     fn on_wake(&mut self, _: Time, id: ClientId, head: &Packet) {
         self.clients[id].head = head.estimate;
-        // A newcomer goes before the turn begun last, if that is not over.
+        // A new client goes before the client whose turn began last, if that turn is not over.
         let is_over = !self.clients[self.latest].in_turn;
         self.insert(id, if is_over { NONE } else { self.latest });
     }
@@ -215,14 +218,14 @@ impl Share for Drr {
 }
 
 impl Drr {
-    /// The first client whose turn has begun and whose head may be served.
+    /// Returns the first client whose turn has begun and whose head may be served.
     #[inline(always)]
     fn next_open(&self) -> Option<ClientId> {
         if self.first_open == NONE { self.open.front() } else { Some(self.first_open) }
     }
 
-    /// Begins the turns of clients in the ring that have none and whose heads may be served, until one has enough
-    /// credit.
+    /// Begins the turns of ring clients whose turn has not begun and whose heads may be served,
+    /// until one has enough credit.
     #[inline]
     fn begin_turn(&mut self) -> Option<ClientId> {
         if self.front == NONE {
@@ -235,7 +238,7 @@ impl Drr {
             let is_open = client.has_credit(self.surplus);
             client.in_turn = is_open;
             if id == self.front {
-                // Goes to the end of the ring.
+                // The client goes to the end of the ring.
                 self.front = client.next;
             } else {
                 self.remove(id);
@@ -249,7 +252,8 @@ impl Drr {
         }
     }
 
-    /// The first client in the ring, which has one, that has no turn and whose head may be served.
+    /// Returns the first client in the ring whose turn has not begun and whose head may be served.
+    /// There is one.
     #[inline(always)]
     fn next_without_turn(&self) -> Option<ClientId> {
         let mut id = self.front;
@@ -265,7 +269,7 @@ impl Drr {
         }
     }
 
-    /// Puts a client, which is not in the ring, before another. [`NONE`]: at the end.
+    /// Inserts a client that is not in the ring before another. [`NONE`]: at the end.
     #[inline]
     fn insert(&mut self, id: ClientId, before: ClientId) {
         debug_assert!(!self.clients[id].in_ring, "client {id} is in the ring already");
@@ -286,7 +290,7 @@ impl Drr {
         }
     }
 
-    /// Takes a client out of the ring; nothing happens if it is not there.
+    /// Removes a client from the ring. Does nothing if it is not in the ring.
     #[inline]
     fn remove(&mut self, id: ClientId) {
         let client = &mut self.clients[id];
@@ -306,7 +310,7 @@ impl Drr {
         }
     }
 
-    /// The client, whose turn has begun, may be served.
+    /// Opens a client whose turn has begun: it may be served.
     #[inline]
     fn open(&mut self, id: ClientId) {
         if self.first_open == NONE && self.open.is_empty() {
@@ -316,7 +320,7 @@ impl Drr {
         }
     }
 
-    /// The client may not be served, or has no turn; nothing happens if that was so.
+    /// Closes a client that may not be served or whose turn is over. Does nothing if it is not open.
     #[inline]
     fn close(&mut self, id: ClientId) {
         if self.first_open == id {
@@ -331,7 +335,7 @@ fn credit(quantum: Work, weight: Weight) -> i64 {
     (quantum * u64::from(weight.get())) as i64
 }
 
-/// Times the greatest weight, this fits a deficit.
+/// The greatest quantum: multiplied by the greatest weight, it fits a deficit.
 const QUANTUM_MAX: Work = 1 << 31;
 
 #[cfg(test)]

@@ -1,29 +1,32 @@
-//! Earliest eligible virtual deadline first: of the clients that are owed service, the one whose next slice is due first.
+//! Earliest eligible virtual deadline first: serves, of the clients that are owed service, the one
+//! with the earliest deadline.
 //!
-//! **Idea.** A client's eligible time is how far it has been served, in work over weight. Virtual time is the mean of all
-//! eligible times by weight, so what clients are owed (their lags) always adds up to nothing. Who is owed is eligible. A client asks
-//! for service in slices, and the deadline of a slice is when it would be done at the client's share: the eligible one with
-//! the least deadline is served. Unlike a finish tag, a deadline needs no estimate; and who leaves takes along what it is
-//! owed or owes, so that nobody gains by leaving and coming back.
+//! **Idea.** A client's eligible time is the service that it has received, in work over weight.
+//! Virtual time is the weighted mean of all eligible times, so the service owed to clients (their
+//! lags) always sums to zero. A client that is owed service is eligible. A client requests service
+//! in slices. The deadline of a slice is the time at which it would be done at the client's share.
+//! The eligible client with the least deadline is served. Unlike a finish tag, a deadline needs no
+//! estimate. A client that leaves keeps its lag, so no client gains by leaving and coming back.
 //!
 //! **Source.** Stoica, Abdel-Wahab. Earliest eligible virtual deadline first. Old Dominion University TR-95-22, 1995.
 //! PROPORTIONAL_SHARE section 2.8.
 //!
-//! **Promises.** Work conserving. With packets and slices of one unit, one core, and clients that stay, a client is less than
-//! one unit behind or ahead of its share of the service. Clients that come and go bring their debts, of which others are
-//! owed a part: then it may be more.
+//! **Promises.** Work conserving. Let packets and slices have one unit, on one core with clients that stay: a
+//! client is then less than one unit behind or ahead of its share of the service. Clients that come and go
+//! bring their lags, which the others share: then the distance may be greater.
 //!
-//! **Cost.** O(log n) in the clients; a pick files anew those that have become eligible, each once for a packet, and those that
-//! no longer are as others came or left and that would be served first.
+//! **Cost.** O(log n) in the clients. A pick moves the clients that have become eligible, each once per packet.
+//! It also moves those at the front that are no longer eligible because others came or left.
 //!
-//! **Invariants.** Lags of the clients that are not idle add up to 0, exactly: the sum of their eligible times by weight is
-//! virtual time times the sum of their weights. A client whose head may be served is in `heads`. Who waits to become eligible
-//! is ahead of virtual time, or was when virtual time last went on.
+//! **Invariants.** The lags of the clients that are not idle sum to exactly 0: the weighted sum of
+//! their eligible times is virtual time times the sum of their weights. A client whose head may be
+//! served is in `heads`. A client that waits to become eligible is ahead of virtual time, or was
+//! when virtual time last advanced.
 //!
-//! **Departures.** The estimate is charged at dispatch and corrected at completion. Where packets in service keep all who are
-//! owed from being served, as on several cores, the one with the least eligible time goes first. A lag that is kept while its
-//! client is idle is rounded to a unit of 2^-32 of work; the sum stays exact. A slice does not end before its packet: each
-//! packet begins another.
+//! **Departures.** The estimate is charged at dispatch and corrected at completion. If packets in service keep
+//! all eligible clients from being served, as on several cores, the client with the least eligible time is
+//! served. The stored lag of an idle client is rounded to a unit of 2^-32 of work; the sum stays exact. A slice
+//! does not end before its packet: each packet begins another slice.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, IdVec};
@@ -44,14 +47,16 @@ params! {
     }
 }
 
-/// Virtual time when nobody has been served yet: far from both ends of its range, for who is owed is before it.
+/// Virtual time before any service: far from both ends of its range, because clients that are owed
+/// service are before it.
 const ORIGIN: Tag = 1 << 94;
 
-/// What is known of one client: half a line of the cache.
+/// The state of one client: half a cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
 struct Client {
-    /// Its eligible time: how far it has been served. While it is idle, that time if virtual time were `ORIGIN`.
+    /// Its eligible time: the service that it has received. While it is idle, that time relative to
+    /// a virtual time of `ORIGIN`.
     eligible: ExactTag,
     weight: ClientDivisor,
     /// Whether it has packets.
@@ -64,7 +69,7 @@ impl Client {
         self.weight.weight().get().into()
     }
 
-    /// The deadline of its next slice.
+    /// Returns the deadline of its next slice.
     #[inline]
     fn deadline(&self, slice: Work) -> Tag {
         let mut deadline = self.eligible;
@@ -72,20 +77,20 @@ impl Client {
         deadline.tag()
     }
 
-    /// It was served so much, of which so much was charged before.
+    /// Charges the work `used`, of which `before` was charged earlier.
     #[inline]
     fn charge(&mut self, used: Work, before: Work) {
         self.eligible.correct(used, before, &self.weight.divisor());
     }
 }
 
-/// Virtual time: the mean of the eligible times of the clients that are not idle, by weight.
+/// Virtual time: the weighted mean of the eligible times of the clients that are not idle.
 #[derive(Debug)]
 struct Mean {
     now: TotalTag,
     /// Sum of the weights.
     weight: u64,
-    /// The same to divide by, or 1.
+    /// The sum of the weights as a divisor, or 1.
     among: Divisor,
 }
 
@@ -94,27 +99,28 @@ impl Mean {
         Self { now: TotalTag::at(ORIGIN), weight: 0, among: Divisor::new(1) }
     }
 
-    /// By how much service, in units of 2^-32 of work, the client is behind; rounded down, for virtual time is a fraction.
+    /// Returns the service that the client is behind, in units of 2^-32 of work, rounded down:
+    /// virtual time is a fraction.
     #[inline]
     fn lag(&self, client: &Client) -> i128 {
         self.fraction(client.weight()) - ahead_of(self.now.tag, client)
     }
 
-    /// The eligible time with which a client of this weight has this lag.
+    /// Returns the eligible time of a client with this weight and this lag.
     #[inline]
     fn lagging(&self, lag: i128, weight: &Divisor) -> ExactTag {
         ahead(self.now.tag, self.fraction(weight.weight()) - lag, weight)
     }
 
-    /// What a client of this weight has of the remainder.
+    /// Returns the part of the remainder for a client of this weight.
     #[inline]
     fn fraction(&self, weight: u64) -> i128 {
         let remainder = u128::from(self.now.remainder()) * u128::from(weight);
-        // Without weights there is no remainder.
+        // Without weights, there is no remainder.
         if remainder == 0 { 0 } else { quotient(remainder as i128, &self.among).0 }
     }
 
-    /// The eligible times by weight are so much further ahead than they were, and the weights have this sum.
+    /// Moves the weighted sum of eligible times forward by `ahead`, and sets the sum of weights.
     #[inline]
     fn change(&mut self, ahead: i128, weight: u64) {
         self.weight = weight;
@@ -127,14 +133,15 @@ impl Mean {
     }
 }
 
-/// By how much service, in units of 2^-32 of work, the client is ahead of a virtual time without a remainder.
+/// Returns the service that the client is ahead of a virtual time without a remainder, in units of
+/// 2^-32 of work.
 #[inline]
 fn ahead_of(now: Tag, client: &Client) -> i128 {
     let ahead = client.eligible.tag() as i128 - now as i128;
     ahead * i128::from(client.weight()) + i128::from(client.eligible.remainder())
 }
 
-/// The eligible time with which a client of this weight is so much service ahead.
+/// Returns the eligible time of a client of this weight that is this much service ahead.
 #[inline]
 fn ahead(now: Tag, ahead: i128, weight: &Divisor) -> ExactTag {
     let (quotient, remainder) = quotient(ahead, weight);
@@ -142,10 +149,10 @@ fn ahead(now: Tag, ahead: i128, weight: &Divisor) -> ExactTag {
     ExactTag::with_remainder(tag, remainder as u32)
 }
 
-/// Quotient, rounded down, and remainder.
+/// Returns the quotient, rounded down, and the remainder.
 #[inline]
 fn quotient(number: i128, divisor: &Divisor) -> (i128, u64) {
-    // Almost always the number fits 64 bits, and multiplications do.
+    // The number almost always fits 64 bits, where the division needs only multiplications.
     if let Ok(number) = i64::try_from(number) {
         let (quotient, remainder) = divisor.divide(number.unsigned_abs());
         return match (number < 0, remainder) {
@@ -162,9 +169,9 @@ fn quotient(number: i128, divisor: &Divisor) -> (i128, u64) {
 #[derive(Debug)]
 pub struct Eevdf {
     slice: Work,
-    /// Virtual time, over the weights of those that are not idle.
+    /// Virtual time, over the weights of the clients that are not idle.
     mean: Mean,
-    /// The clients whose head may be served: early, by eligible time, or eligible, by deadline.
+    /// The clients whose head may be served: early ones by eligible time, eligible ones by deadline.
     heads: Eligible<ClientId>,
     clients: IdVec<ClientId, Client>,
 }
@@ -233,7 +240,7 @@ impl Share for Eevdf {
     #[inline]
     fn pick(&mut self, _: Time, _: CoreId) -> Option<ClientId> {
         let now = self.mean.now.tag;
-        // Virtual time may have gone back: then those that are first may have to wait again.
+        // Virtual time may have gone back: then the first clients may have to wait again.
         while let Some((_, id)) = self.heads.first_due()
             && self.clients[id].eligible.tag() > now
         {
@@ -292,7 +299,7 @@ impl Share for Eevdf {
 }
 
 impl Eevdf {
-    /// The client is back, with the lag that it left with.
+    /// Adds a client that was idle, with the lag that it left with.
     fn join(&mut self, id: ClientId) {
         let client = &mut self.clients[id];
         client.busy = true;
@@ -301,7 +308,7 @@ impl Eevdf {
         self.mean.change(ahead_of(self.mean.now.tag, client), weight);
     }
 
-    /// The client is idle, and keeps its lag.
+    /// Makes a client idle; it keeps its lag.
     fn leave(&mut self, id: ClientId) {
         let client = &mut self.clients[id];
         client.busy = false;
@@ -355,7 +362,7 @@ mod tests {
         assert_eq!(sequence::<Eevdf>(&slice, &V, 14, 1, v_work), "12131122113112");
     }
 
-    /// PROPORTIONAL_SHARE section 1: times the sum of the weights, 24.
+    /// PROPORTIONAL_SHARE section 1, multiplied by the sum of the weights, 24.
     #[test]
     fn error_range_on_b() {
         assert_eq!(unit_errors::<Eevdf>(&EEVDF, &B, 48), (-22, 18));
@@ -372,13 +379,14 @@ mod tests {
         }
     }
 
-    /// PROPORTIONAL_SHARE section 2.5: who was alone for ten quanta has not to wait for who comes then.
+    /// PROPORTIONAL_SHARE section 2.5: a client that was alone for ten quanta does not wait for a
+    /// client that comes then.
     #[test]
     fn use_of_idle_capacity_is_forgiven() {
         assert_eq!(after_ten_alone::<Eevdf>(&EEVDF, 6), "121212");
     }
 
-    /// In units of 2^-32 of work.
+    /// Returns a lag in units of 2^-32 of work.
     fn lag(policy: &Eevdf, number: u32) -> i128 {
         policy.mean.lag(&policy.clients[ClientId(number - 1)])
     }
@@ -393,11 +401,11 @@ mod tests {
         assert_eq!(desk.serve(1), "1");
         assert_eq!([1, 2].map(|client| lag(desk.policy(), client)), [-HALF, HALF]);
         desk.block(1);
-        // Nobody is owed anything by those that are left.
+        // The remaining client is owed nothing.
         assert_eq!(lag(desk.policy(), 2), 0);
         desk.wake(&[3]);
         assert_eq!(desk.serve(3), "323");
-        // It owes half a unit, of which all who are there get a part, itself too: a quarter of it is its own.
+        // The returning client owes half a unit. All present clients share it, itself too: it gets a quarter.
         desk.wake(&[1]);
         let lags = [1, 2, 3].map(|client| lag(desk.policy(), client));
         assert_eq!(lags.map(|lag| lag * 4 / HALF), [-3, 1, 2]);
@@ -441,7 +449,7 @@ mod tests {
         assert_eq!([1, 2].map(|client| lag(desk.policy(), client)), [-HALF / 4, HALF / 4]);
     }
 
-    /// One core: what is charged at dispatch and corrected at completion is charged at completion.
+    /// On one core, the estimate charged at dispatch and its correction add up to the work used.
     #[test]
     fn wrong_estimates_are_corrected() {
         assert_wrong_estimates_are_corrected::<Eevdf>(&EEVDF, 20);
@@ -452,7 +460,7 @@ mod tests {
         assert_eq!(fourteen(&mut desk), "12131122113112");
     }
 
-    /// PROPORTIONAL_SHARE section 5.5, and twice that at most.
+    /// The bounds are at most twice those of PROPORTIONAL_SHARE section 5.5.
     #[test]
     fn errors_of_clients_that_come_and_go() {
         for seed in 0..10 {
@@ -461,8 +469,8 @@ mod tests {
         }
     }
 
-    /// The least and the greatest lag, of clients that block after one packet in so many of their own, and of which one in so
-    /// many wakes after each.
+    /// Returns the least and the greatest lag. A client blocks after one in `block` of its own
+    /// packets; an idle client wakes after one in `wake` of all packets.
     fn lags_under_churn(weights: &[u32], block: u64, wake: u64, random: &mut Random) -> (f64, f64) {
         let mut desk = Desk::<Eevdf>::new(&EEVDF, weights);
         let mut awake: Vec<bool> = weights.iter().map(|_| false).collect();
@@ -502,8 +510,8 @@ mod tests {
         }
     }
 
-    /// Section 2.8 has the same for any churn, but debts that clients bring along are paid out to those that wait: where a few
-    /// clients come and go all the time, one can be owed two packets.
+    /// Section 2.8 claims the same for any churn. But the waiting clients share the lags that
+    /// clients bring: if a few clients come and go all the time, a client can be owed two packets.
     #[test]
     fn debtors_that_come_back_leave_others_further_behind() {
         let mut random = Seed(1).stream("eevdf/violent");
@@ -515,8 +523,8 @@ mod tests {
         assert!(lags.fold(0.0, f64::max) > 1.0);
     }
 
-    /// Three packets in service at once, none of a client's own: the client with the greatest weight is owed more than it can
-    /// get, and all others still get their part of the rest.
+    /// Three packets are in service at once, at most one per client. The heaviest client is owed
+    /// more than it can get, and all others still get their part of the rest.
     #[test]
     fn several_cores_are_never_idle() {
         let weights = weights_of(&[100, 2, 1, 1, 1]);
@@ -544,7 +552,8 @@ mod tests {
         assert!(served[1].abs_diff(800) <= 10 && served[2].abs_diff(400) <= 10, "{served:?}");
     }
 
-    /// A client that comes back and is owed much puts virtual time back: others are no longer eligible.
+    /// A client that returns with a large positive lag moves virtual time back: others are no
+    /// longer eligible.
     #[test]
     fn virtual_time_goes_back() {
         let mut desk = Desk::<Eevdf>::new(&EEVDF, &[1, 1, 1]);

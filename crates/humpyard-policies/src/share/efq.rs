@@ -1,33 +1,45 @@
-//! Estimation-based fair queueing: worst-case fair queueing on estimates, corrected once the cost is known.
+//! Estimation-based fair queueing: worst-case fair queueing on estimates, corrected when the actual
+//! work is known.
 //!
-//! **Idea.** What a packet will cost a processor is not known before it is done. Its finish tag is set by an estimate, and when
-//! it is done its client's tag is corrected by what it really used. Only clients that are not ahead of their share by virtual
-//! time may be served, and of those the one whose packet should finish first. So a wrong estimate delays by its error,
-//! where start-time fair queueing, which estimates nothing, delays by whole packets of all others.
+//! **Idea.** The work of a packet is not known before it is done. An estimate sets its finish tag,
+//! and at completion the actual work corrects its client's tag. Only clients that are not ahead of
+//! their share in virtual time may be served. Of those, the client whose packet should finish first
+//! is served. So a wrong estimate delays packets by its error. Start-time fair queueing, which
+//! estimates nothing, delays them by whole packets of all others.
 //!
 //! **Source.** The EFQ and LAP paper; PREDICTIVE sections 4, 5 and 8.
 //!
-//! **Promises.** Work conserving. On one core with all shares reserved, a packet finishes later than in the fluid system by no
-//! more than one packet and eq. 18: the errors of the others' estimates, and its own error over its client's share.
+//! **Promises.** Work conserving. On one core with all shares reserved, a packet finishes later
+//! than in the fluid system by at most one packet and eq. 18. Equation 18 has the errors of the
+//! others' estimates, and the packet's own error over its client's share.
 //!
-//! **Cost.** O(log n) in the most heads that ever waited at once: each goes through two tournaments.
+//! **Cost.** O(log n) in the most heads that ever waited at once: each passes through two tournaments.
 //!
-//! **Invariants.** A head that may be served is in `early`, by start tag, or, if it was due when last looked at, in `due`, by
-//! finish tag. Only heads that are or were due are picked. Tags have 32 fraction bits and carry their remainders, so nothing
-//! drifts; they are compared rightly below 2^64 of work per weight, which takes one client of weight 1 alone on m cores
-//! 584 years over m.
+//! **Invariants.** A head that may be served is in `early`, by start tag. If it was due when last examined, it
+//! is in `due`, by finish tag. Only heads that are or were due are picked. Tags have 32 fraction bits and carry
+//! their remainders, so nothing drifts. They compare correctly below 2^64 of work per weight. One client of
+//! weight 1 alone on m cores reaches that after 584 years / m.
 //!
-//! **Departures.** Tags count work per weight, not per share, and virtual time grows by m over the sum of the weights in the
-//! system: the same, divided by the sum. `total` reserves a fixed sum: then who leaves with more than its share takes
-//! nothing from those who stay. m is how many cores have taken packets from this queue, so that it holds where each core
-//! has its own; where cores leave a queue for good, or flow order keeps them idle, time outruns service, and `clock=work` is
-//! fairer. When all are idle, nobody owes or is owed. Ties go to the lower id, whatever the start tags. With `clock=work`
-//! virtual time grows by the work done, estimated at dispatch and corrected at completion: then a head that was due may
-//! be served though virtual time went back. Without `charge-cold` a packet that went to a core which had another service
-//! before it is charged at most its estimate, which is for a warm core. `charge-most` bounds what anybody is charged, so that a
-//! client whose packet was interrupted does not have to give back the time that the machine took. A new weight holds for the packets in service too.
-//! All cores that take packets from the queue are one pool; where each is to be shared by itself (`engines=per-engine`), steering
-//! gives each core a queue of its own: `hrw` if none is named, so `efq:engines=per-engine` is `steer=hrw/share=efq`.
+//! **Departures.**
+//! - Tags count work per weight, not per share, and virtual time grows by m over the sum of the
+//!   weights in the system. This is the paper's rule divided by that sum.
+//! - `total` reserves a fixed sum: then a client that leaves after more than its share takes
+//!   nothing from those that stay.
+//! - m is the number of cores that have taken packets from this queue, so it is right if each core
+//!   has its own queue. If cores leave a queue for good, or flow order keeps them idle, time
+//!   outruns service, and `clock=work` is fairer.
+//! - When all clients are idle, all debts and credits are cleared.
+//! - Ties go to the lower id, for any start tags.
+//! - With `clock=work`, virtual time grows by the work done, estimated at dispatch and corrected at
+//!   completion. A head that was due may then be served although virtual time went back.
+//! - Without `charge-cold`, a packet on a core that had another service before is charged at most
+//!   its estimate, which is for a warm core.
+//! - `charge-most` limits the charge of a packet. So a client whose packet was interrupted does not
+//!   pay for the time that the machine took.
+//! - A new weight holds for the packets in service too.
+//! - All cores that take packets from the queue are one pool. To share each core separately
+//!   (`engines=per-engine`), steering gives each core its own queue: `hrw` if no policy is named,
+//!   so `efq:engines=per-engine` is `steer=hrw/share=efq`.
 
 use alloc::borrow::ToOwned;
 use alloc::string::{String, ToString};
@@ -48,21 +60,21 @@ use super::virtual_time::VirtualTime;
 pub use super::virtual_time::Clock;
 
 choice! {
-    /// By what guess of a head's work clients are ordered.
+    /// The guess of a head's work that orders clients.
     pub enum Order {
-        /// The estimate, which is meant to be the mean.
+        /// The estimate, which should be the mean.
         Mean = "mean",
-        /// The estimate times what the median packet of the service has used of its own.
+        /// The estimate times the median ratio of actual work to estimate, of the service.
         Median = "median",
     }
 }
 
 choice! {
-    /// What is shared.
+    /// The cores that are shared together.
     pub enum Engines {
         /// All cores of a queue together.
         Pooled = "pooled",
-        /// Each core by itself: packets are steered to the queues of cores.
+        /// Each core separately: packets are steered to the queues of cores.
         PerEngine = "per-engine",
     }
 }
@@ -94,9 +106,9 @@ params! {
 /// The most that a packet is charged.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
 pub enum Most {
-    /// Whatever it used.
+    /// Charges all work used.
     All,
-    /// So many times its estimate.
+    /// Charges at most this multiple of the estimate.
     Times(f64),
 }
 
@@ -116,7 +128,7 @@ impl ParameterValue for Most {
     }
 }
 
-/// What is known of one client: a line of the cache.
+/// The state of one client: a cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Client {
@@ -127,7 +139,7 @@ struct Client {
     weight: ClientDivisor,
     /// Estimated work of its packets in service.
     in_service: Work,
-    /// What its head is believed to take when clients are ordered.
+    /// The work that its head is expected to take when clients are ordered.
     head: Work,
     /// Whether it has packets.
     busy: bool,
@@ -138,14 +150,14 @@ impl Client {
         self.weight.weight()
     }
 
-    /// Start tag of its head: S = max(F of the packet before, V at its arrival).
+    /// Returns the start tag of its head: S = max(F of the packet before, V at its arrival).
     #[inline]
     fn start(&self) -> ExactTag {
         let earliest = self.earliest.tag();
         if earliest > self.finish.tag() { ExactTag::at(earliest) } else { self.finish }
     }
 
-    /// Finish tag that its head is estimated to have: EF = S + te / w.
+    /// Returns the estimated finish tag of its head: EF = S + te / w.
     #[inline]
     fn estimated_finish(&self) -> ExactTag {
         let mut finish = self.start();
@@ -154,14 +166,14 @@ impl Client {
     }
 }
 
-/// What is known of one core.
+/// The state of one core.
 #[derive(Clone, Copy, Debug, Default)]
 struct Core {
-    /// Of which service its last packet was.
+    /// The service of its last packet.
     last: Option<ServiceId>,
     /// Packets in service there.
     in_service: u32,
-    /// Which of them, the oldest lowest, the core was cold for; those beyond 64 count as warm.
+    /// For each of them, the oldest lowest, whether the core was cold; packets beyond 64 count as warm.
     cold: u64,
 }
 
@@ -173,7 +185,7 @@ impl Core {
         self.in_service += 1;
     }
 
-    /// Whether the core was cold for its oldest packet, which is done.
+    /// Removes the oldest packet, which is done. Returns whether the core was cold for it.
     fn complete(&mut self) -> bool {
         let cold = self.cold & 1 == 1;
         self.cold >>= 1;
@@ -182,8 +194,8 @@ impl Core {
     }
 }
 
-/// The median of what packets have used of their estimates, in 1,024ths: a step up for one that used more, down for one that
-/// used less, so that it stays where there are as many of both.
+/// The median ratio of the work that packets used to their estimates, in 1,024ths. It steps up for
+/// a packet above it and down for a packet below it, so it settles where both are equally frequent.
 #[derive(Clone, Copy, Debug)]
 struct Median(u64);
 
@@ -211,15 +223,17 @@ pub struct Efq {
     virtual_time: VirtualTime,
     eligible: bool,
     charge_cold: bool,
-    /// The most that a packet is charged, in thousandths of its estimate; none is what it used.
+    /// The most that a packet is charged, in thousandths of its estimate. `None`: all work used is charged.
     charge_most: Option<u64>,
-    /// What the median packet of each service has used of its estimate; empty where nobody asks.
+    /// The median ratio of actual work to estimate for each service; empty if `order` does not need it.
     medians: IdVec<ServiceId, Median>,
     /// The greatest finish tag of all.
     finish_max: Tag,
-    /// The clients whose head may be served, by start tag, but for those that are known to be due; all, if none has to be.
+    /// The clients whose head may be served and is not known to be due, by start tag. All such
+    /// clients, if none has to be due.
     early: Tournament<ClientId>,
-    /// Those that are due, by estimated finish tag; all, if none has to be.
+    /// The clients that are due, by estimated finish tag. All clients whose head may be served, if
+    /// none has to be due.
     due: Tournament<ClientId>,
     clients: IdVec<ClientId, Client>,
     cores: IdVec<CoreId, Core>,
@@ -377,7 +391,7 @@ impl Share for Efq {
 }
 
 impl Efq {
-    /// The client that an idle core should serve now; none if no head may be served.
+    /// Returns the client that an idle core should serve now. `None`: no head may be served.
     pub(super) fn choose(&mut self, now: Time) -> Option<ClientId> {
         self.virtual_time.elapse(now);
         if (self.due.is_empty() || !self.eligible)
@@ -396,7 +410,7 @@ impl Efq {
         self.due.first().map(|(_, id)| id)
     }
 
-    /// As [`Share::on_dispatch`], of a client that somebody else has picked, due or not.
+    /// As [`Share::on_dispatch`], for a client that another policy has picked, due or not.
     pub(super) fn on_early_dispatch(&mut self, now: Time, core: CoreId, id: ClientId, sent: &Packet) {
         self.early.remove(id);
         self.dispatch(now, core, id, sent);
@@ -417,7 +431,7 @@ impl Efq {
         }
     }
 
-    /// Nobody owes or is owed, whoever waits: all clients start at virtual time.
+    /// Clears all debts and credits, even if clients wait: all clients start at virtual time.
     pub(super) fn begin_anew(&mut self, now: Time) {
         self.virtual_time.elapse(now);
         let tag = self.virtual_time.tag();
@@ -444,7 +458,7 @@ impl Efq {
         }
     }
 
-    /// Files a client whose tag has changed, if its head may be served.
+    /// Files again a client whose tag has changed, if its head may be served.
     #[inline]
     fn file_again(&mut self, id: ClientId) {
         let (early, due) = (self.early.contains(id), self.due.contains(id));
@@ -452,7 +466,7 @@ impl Efq {
             return;
         }
         if self.eligible {
-            // It keeps its place in the one that it stays in.
+            // The client keeps its place in the tournament in which it stays.
             let is_early = self.clients[id].start().tag() > self.virtual_time.last();
             if early && !is_early {
                 self.early.remove(id);
@@ -464,7 +478,7 @@ impl Efq {
     }
 }
 
-/// So many thousandths of an estimate.
+/// Returns `permille` thousandths of an estimate.
 fn times(estimate: Work, permille: u64) -> Work {
     let work = u128::from(estimate) * u128::from(permille) / 1000;
     Work::try_from(work).unwrap_or(Work::MAX)
@@ -499,12 +513,12 @@ mod tests {
     };
     const CORE: CoreId = CoreId(0);
 
-    /// A packet that comes at the start: its client, its estimate and what it uses.
+    /// A packet that arrives at the start: its client, its estimate and its actual work.
     type Job = (usize, u32, u64);
-    /// A packet that was served: its client, when it was started and when it was done.
+    /// A packet that was served: its client, its start time and its completion time.
     type Served = (usize, u64, u64);
 
-    /// On one core. A packet is estimated by its length.
+    /// Serves the jobs on one core. The length of a packet is its estimate.
     fn serve<Q: Share + Build>(params: &Q::Params, weights: &[u32], ties: Ties, jobs: &[Job]) -> Vec<Served> {
         let mut history = History::generate(&Shape { clients: weights.len(), events: 0, ..Shape::default() });
         history.weights = weights_of(weights);
@@ -526,7 +540,7 @@ mod tests {
         served.collect()
     }
 
-    /// The worked example of PREDICTIVE section 4, in half units of its time.
+    /// Returns the worked example of PREDICTIVE section 4, in half units of its time.
     fn figure_4_jobs(known: bool) -> Vec<Job> {
         let jobs = [(0, 20); 5].into_iter().chain((1..6).map(|client| (client, 18 + 2 * client as u64)));
         jobs.map(|(client, used)| (client, if known { used as u32 } else { 21 }, used)).collect()
@@ -535,7 +549,7 @@ mod tests {
     const FIGURE_4_WEIGHTS: [u32; 6] = [5, 1, 1, 1, 1, 1];
     const FIGURE_4: EfqParams = EfqParams { total: Auto::Given(10), ..EFQ };
 
-    /// Who is served when, in the units and numbers of the example.
+    /// Returns which clients are served when, in the units and numbers of the example.
     fn figure_4<Q: Share + Build>(params: &Q::Params, ties: Ties, known: bool) -> String {
         let served = serve::<Q>(params, &FIGURE_4_WEIGHTS, ties, &figure_4_jobs(known));
         assert_eq!(served.last().map(|last| last.2), Some(2 * 110));
@@ -563,7 +577,7 @@ mod tests {
         );
     }
 
-    /// The tags of the same example, times 2 for half units and over 10 for the sum of the weights.
+    /// Checks the tags of the same example, times 2 for half units and over 10 for the sum of the weights.
     #[test]
     fn tag_trace_of_the_worked_example() {
         let weights = weights_of(&FIGURE_4_WEIGHTS);
@@ -612,8 +626,8 @@ mod tests {
         assert_eq!(trace, expected);
     }
 
-    /// Eq. 18, times the sum of the weights: how much later than in the fluid system a packet of this client may finish,
-    /// given the greatest error of each.
+    /// Returns eq. 18, times the sum of the weights: how much later than in the fluid system a
+    /// packet of this client may finish, given the greatest error of each client.
     fn equation_18(weights: &[u32], errors: &[u64], client: usize) -> i64 {
         let total: u32 = weights.iter().sum();
         let others: u64 = errors.iter().sum::<u64>() - errors[client];
@@ -621,14 +635,14 @@ mod tests {
         (others as i64 - own) * i64::from(total) + own * i64::from(total).pow(2) / i64::from(weights[client])
     }
 
-    /// The greatest error of each client.
+    /// Returns the greatest error of each client.
     fn errors(clients: usize, jobs: &[Job]) -> Vec<u64> {
         let of = |client| jobs.iter().filter(move |job| job.0 == client).map(|job| job.2.abs_diff(job.1.into())).max();
         (0..clients).map(|client| of(client).unwrap_or(0)).collect()
     }
 
-    /// By how much each packet finishes later than the fluid system guarantees, times the weight of its client, and the
-    /// client.
+    /// Returns how much later each packet finishes than the fluid system guarantees, times the
+    /// weight of its client, with the client.
     fn lateness(weights: &[u32], served: &[Served]) -> impl Iterator<Item = (usize, i64)> {
         let total: u32 = weights.iter().sum();
         let mut used = vec![0; weights.len()];
@@ -652,8 +666,8 @@ mod tests {
         assert_eq!(late.pop(), Some((1, 2 * 10)), "client 2 finishes at 110 instead of 100");
     }
 
-    /// Eq. 18, and the longest packet of another, which cannot be interrupted: clients that are backlogged from the start,
-    /// with all shares reserved.
+    /// The bound is eq. 18 plus the longest packet of another client, which cannot be interrupted.
+    /// All clients are backlogged from the start, with all shares reserved.
     #[test]
     fn equation_18_bounds_how_late_packets_finish() {
         let mut random = Seed(1).stream("efq/equation-18");
@@ -678,8 +692,9 @@ mod tests {
         }
     }
 
-    /// PREDICTIVE section 10: while two are backlogged from the start, their service per weight differs by no more than the
-    /// longest packet of each. Where estimates are wrong, that is the longest estimate too, and eq. 18 adds the errors of all.
+    /// PREDICTIVE section 10: while two clients are backlogged from the start, their service per
+    /// weight differs by at most the longest packet of each. If estimates are wrong, the longest
+    /// estimates count too, and eq. 18 adds the errors of all.
     #[test]
     fn backlogged_clients_are_served_by_weight() {
         let mut random = Seed(1).stream("efq/proportional");
@@ -713,8 +728,9 @@ mod tests {
         }
     }
 
-    /// Heavy tails, and estimates that say nothing: a client is never ahead of its share by more than a packet, so nobody is behind
-    /// by more than a packet of each of the others. What was estimated is not in that bound.
+    /// Heavy tails, and useless estimates: a client is never ahead of its share by more than a
+    /// packet. So no client is behind by more than a packet of each of the others. This bound does
+    /// not depend on the estimates.
     #[test]
     fn wrong_estimates_do_not_make_it_unfair() {
         let mut random = Seed(1).stream("efq/wrong");
@@ -749,7 +765,8 @@ mod tests {
         }
     }
 
-    /// PREDICTIVE section 10: estimates of next to nothing leave the order to start tags, as of start-time fair queueing.
+    /// PREDICTIVE section 10: with estimates near zero, start tags decide the order, as in
+    /// start-time fair queueing.
     #[test]
     fn without_estimates_the_earliest_start_goes_first() {
         let mut random = Seed(1).stream("efq/nothing");
@@ -789,8 +806,8 @@ mod tests {
         assert_eq!(after_ten_alone::<Efq>(&EFQ, 6), "121212");
     }
 
-    /// F after all completions is S of the first packet and all that was used, whatever was estimated, in whatever order
-    /// packets are done.
+    /// After all completions, F is S of the first packet plus all work used, for any estimates and
+    /// any order of completions.
     #[test]
     fn a_backlogged_client_is_charged_what_it_used() {
         let config = SchedulerConfig { unit: WorkUnit::Nanoseconds, ..config(3, 1, &[]) };
@@ -815,7 +832,7 @@ mod tests {
         assert_eq!(efq.clients[client].finish, ExactTag::at(first + (51 << 32)));
     }
 
-    /// What a packet is charged that was estimated as 10 and used 25, on a core that had another service before, or the same.
+    /// Returns the charge for a packet that was estimated as 10 and used 25, on a cold or a warm core.
     fn charged(params: &EfqParams, cold: bool) -> Tag {
         let mut efq = Efq::new(params, &config(1, 1, &[])).unwrap();
         let mut finish = 0;
@@ -854,7 +871,8 @@ mod tests {
         }
     }
 
-    /// Nine of ten packets use half of their estimate, one 5.5 times as much: the mean is right, and the order goes by the median.
+    /// Nine of ten packets use half of their estimate, one uses 5.5 times as much. The mean is
+    /// right, and the order follows the median.
     #[test]
     fn clients_may_be_ordered_by_the_median() {
         let mut efq = Efq::new(&EfqParams { order: Order::Median, ..EFQ }, &config(1, 1, &[])).unwrap();

@@ -1,24 +1,27 @@
 //! Estimation-based fair queueing while the cores keep up, locality-aware scheduling while they do not.
 //!
-//! **Idea.** Fair queueing bounds delays as long as packets do not pile up; beyond that nothing but throughput helps, and cores
-//! that stay with one service have more of it. So this orders clients as [`efq`](super::efq) does, until the work that waits for
-//! each core passes a threshold; then it partitions the cores among services as [`lap`](super::lap) does, until it has
-//! fallen below a lower one.
+//! **Idea.** Fair queueing bounds delays as long as packets do not pile up. Beyond that only
+//! throughput helps, and cores that stay with one service have more of it. So this policy orders
+//! clients as [`efq`](super::efq) does, until the waiting work per core exceeds a threshold. Then
+//! it partitions the cores among services as [`lap`](super::lap) does, until the waiting work is
+//! below a lower threshold.
 //!
 //! **Source.** The EFQ and LAP paper, section 6; PREDICTIVE section 9.
 //!
-//! **Promises.** Work conserving. Between two changes of mode there is at least the work between the two thresholds, so that it never
-//! chatters. The bounds of `efq` begin anew whenever it returns to that.
+//! **Promises.** Work conserving. Between two changes of mode, the waiting work moves from one threshold to the
+//! other, so modes never chatter. The bounds of `efq` start again at each return to it.
 //!
-//! **Cost.** O(log n) for what both keep; O(N) more for a decision of N cores by `lap`. To go back is O(n log n).
+//! **Cost.** O(log n) for the structures of both; O(N) more for a decision by `lap` on N cores. A
+//! return to `efq` is O(n log n).
 //!
-//! **Invariants.** Both structures are kept in both modes: the heads that may be served are in `efq`, and in `offered` by their
-//! services. `work` is what waits of each service.
+//! **Invariants.** Both structures are kept in both modes: the heads that may be served are in
+//! `efq`, and in `offered` by their services. `work` is the waiting work of each service.
 //!
-//! **Departures.** The applications of `lap` are services here, and clients stay clients: of a service the client whose head is
-//! oldest goes, so that no client's packets pass each other, however many services it has. The threshold is in mean packet
-//! times: the mean of the estimates of packets that came, of which those long ago count less. On return every client starts at
-//! virtual time, which goes on meanwhile, whether `lap` had favoured or neglected it. All that waits is visible.
+//! **Departures.** The applications of `lap` are services here, and clients stay clients. Of a service, the
+//! client with the oldest head is served. So the packets of a client keep their order, even with several
+//! services. The threshold is in mean packet times: the mean of the estimates of packets that arrived, where
+//! old ones count less. On return, every client starts at virtual time, which continues meanwhile, whether
+//! `lap` had favoured or neglected it. All waiting packets are visible.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, IdVec, ServiceId};
@@ -46,7 +49,7 @@ params! {
     }
 }
 
-/// What comes first.
+/// The goal that has priority.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
     /// Fairness: clients are ordered as by `efq`.
@@ -55,7 +58,7 @@ pub enum Mode {
     Local,
 }
 
-/// Packets after which those before count half in the mean.
+/// The number of packets after which earlier ones count half in the mean.
 const MEAN_OF: u64 = 1 << 16;
 
 /// The combination of fair queueing and locality-aware scheduling.
@@ -64,15 +67,15 @@ pub struct EfqLap {
     high: u64,
     low: u64,
     mode: Mode,
-    /// How often the mode has changed.
+    /// The number of changes of the mode.
     changes: u64,
     efq: Efq,
     partition: Partition<ServiceId>,
     offered: Offered,
-    /// Estimated work that waits: of each service, and of all.
+    /// The estimated work that waits: of each service, and of all.
     work: IdVec<ServiceId, Work>,
     total: Work,
-    /// Packets that came, and their estimates.
+    /// The number of packets that arrived, and their estimates.
     packets: u64,
     estimates: Work,
 }
@@ -192,17 +195,17 @@ impl Share for EfqLap {
 }
 
 impl EfqLap {
-    /// What comes first now.
+    /// Returns the current mode.
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// How often that has changed.
+    /// Returns the number of changes of the mode.
     pub fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// A packet of this estimate is counted in the mean.
+    /// Adds a packet of this estimate to the mean.
     fn count(&mut self, estimate: Work) {
         if self.packets >= MEAN_OF {
             self.packets /= 2;
@@ -212,14 +215,14 @@ impl EfqLap {
         self.estimates += estimate;
     }
 
-    /// The head of the client may be served.
+    /// Records that the head of the client may be served.
     fn offer(&mut self, id: ClientId, head: &Packet) {
         self.offered.offer(id, head.service, head.sequence);
         self.partition.set_head(head.service, self.offered.oldest_head(head.service));
         self.file(head.service);
     }
 
-    /// The packet waits no more.
+    /// Records that the packet no longer waits.
     fn leave(&mut self, packet: &Packet) {
         self.work[packet.service] -= packet.estimate;
         self.total -= packet.estimate;
@@ -230,7 +233,7 @@ impl EfqLap {
         self.partition.set_work(service, self.work[service]);
     }
 
-    /// Changes the mode if the waiting work for each core has passed the threshold.
+    /// Changes the mode if the waiting work per core has passed the threshold.
     fn turn(&mut self, now: Time) {
         let cores = self.partition.pulling().max(1) as u128;
         let waiting = u128::from(self.total) * u128::from(self.packets);
@@ -278,7 +281,7 @@ mod tests {
         Packet { client: ClientId(client), service, sequence, estimate, ..Packet::default() }
     }
 
-    /// One core, packets of 10: it goes over beyond four of them, and back below two.
+    /// One core, packets of 10: the mode becomes local beyond four of them, and fair again below two.
     #[test]
     fn both_thresholds_are_passed() {
         let mut policy = policy(&EfqLapParams { high: 4, low: 2, ..EfqLapParams::default() }, 1, 6);
@@ -304,12 +307,12 @@ mod tests {
         assert_eq!(policy.changes(), 2);
     }
 
-    /// A flow that was served ahead of its share while throughput came first has not to wait for the others to catch up.
+    /// A flow that was served ahead of its share in local mode does not wait until the others have caught up.
     #[test]
     fn who_was_favoured_is_not_locked_out() {
         let mut policy = policy(&EfqLapParams { high: 3, low: 1, ..EfqLapParams::default() }, 1, 2);
         let mut now = Time::ZERO;
-        // Client 0 has many packets, and its service keeps the core; the only one of client 1 waits.
+        // Client 0 has many packets, and its service keeps the core; the only packet of client 1 waits.
         policy.on_arrival(now, ClientId(1), &packet(1, 0, 10), 0);
         let mut sequence = 1;
         for waiting in 0..20 {
@@ -345,7 +348,8 @@ mod tests {
         assert_eq!(refused, "efq-lap: `low` must be less than `high`, which is 3, not 3");
     }
 
-    /// Waves of packets in and out: none is lost or served twice, and no client's packets pass each other.
+    /// Packets arrive and leave in waves: none is lost or served twice, and the packets of each
+    /// client keep their order.
     #[test]
     fn no_packet_is_lost_over_changes_of_mode() {
         for (seed, order) in [(1, FlowOrder::Hold), (2, FlowOrder::Free), (3, FlowOrder::Hold), (4, FlowOrder::Free)] {
@@ -369,7 +373,7 @@ mod tests {
             let mut now = Time::ZERO;
             for step in 0..6000u64 {
                 now += Time::from_ns(random.below(60));
-                // Waves: many packets come, then few.
+                // Waves: many packets arrive, then few.
                 let wave = if step / 300 % 2 == 0 { 3 } else { 1 };
                 for _ in 0..random.below(wave + 1) {
                     if came - (served.len() as u64) < 300 && step < 5500 {
@@ -414,7 +418,8 @@ mod tests {
         }
     }
 
-    /// From one change of mode to the next the waiting work goes from one threshold to the other, whatever comes and goes.
+    /// From one change of mode to the next, the waiting work moves from one threshold to the other,
+    /// for any arrivals.
     #[test]
     fn modes_do_not_chatter() {
         for (seed, high, low) in [(1, 8, 2), (2, 5, 4), (3, 1, 0), (4, 20, 1)] {
@@ -440,7 +445,7 @@ mod tests {
                     policy.on_completion(now, CoreId((step % CORES) as u16), id, &sent, 10);
                     policy.on_idle(now, id);
                 }
-                // The first may come before all cores have taken packets.
+                // The first change may come before all cores have taken packets.
                 if policy.changes() > seen {
                     seen = policy.changes();
                     changes.extend((step > 1000).then_some(waiting.len() as u64));

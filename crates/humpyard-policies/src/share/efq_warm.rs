@@ -1,20 +1,20 @@
 //! Estimation-based fair queueing, on the core that is warm for the packet.
 //!
-//! **Idea.** A core that served another service before must fetch the program of this one. [`efq`](super::efq) says which packet
-//! goes next; of several idle cores this takes the one whose cache has its program, and spares those whose programs others
-//! wait for.
+//! **Idea.** A core that served another service before must fetch the program of the new one.
+//! [`efq`](super::efq) decides which packet is next. Of several idle cores, this policy takes the
+//! one whose cache has its program. It spares the cores whose programs other packets need.
 //!
 //! **Source.** The EFQ and LAP paper; PREDICTIVE section 8.
 //!
 //! **Promises.** Those of `efq`: which packet goes next is the same.
 //!
-//! **Cost.** As `efq`; O(cores that are idle) where several are.
+//! **Cost.** As `efq`; O(idle cores) if several are idle.
 //!
-//! **Invariants.** `cached` and `waiting` count what `warm` and the queue hold. The client that a core was placed for is the one
-//! that it picks.
+//! **Invariants.** `cached` counts `warm`, and `waiting` counts the queue. A core picks the client
+//! for which it was placed.
 //!
-//! **Departures.** Where packets wait for the programs of all idle cores, the one whose program most cores have goes. Near
-//! saturation one core is idle at a time, and there is no choice left.
+//! **Departures.** If packets wait for the programs of all idle cores, the policy takes a core whose program
+//! most cores have. Near saturation only one core is idle at a time, and there is no choice.
 
 use core::cmp::Reverse;
 
@@ -31,11 +31,11 @@ use super::efq::{Efq, EfqParams};
 #[derive(Debug)]
 pub struct EfqWarm {
     efq: Efq,
-    /// Which service each core served last: its program is in the core's cache.
+    /// The service that each core served last: the core's cache has its program.
     warm: IdVec<CoreId, Option<ServiceId>>,
-    /// How many cores have its program in their cache, by service.
+    /// By service: the number of cores whose cache has its program.
     cached: IdVec<ServiceId, u32>,
-    /// How many packets wait, by service.
+    /// By service: the number of packets that wait.
     waiting: IdVec<ServiceId, u32>,
     /// The service of the head of each client.
     head: IdVec<ClientId, ServiceId>,
@@ -131,7 +131,8 @@ impl Share for EfqWarm {
 }
 
 impl EfqWarm {
-    /// How badly the core fits a packet of this service: warm for it, never used, warm for what nobody waits for, the rest.
+    /// Returns how badly the core fits a packet of this service. From best to worst: warm for it,
+    /// never used, warm for a service without waiting packets, all others.
     fn unfitness(&self, core: CoreId, service: Option<ServiceId>) -> (u8, Reverse<u32>) {
         match self.warm[core] {
             warm if warm == service => (0, Reverse(0)),
@@ -154,7 +155,7 @@ mod tests {
 
     const NOW: Time = Time::ZERO;
 
-    /// Four cores, whose last packets were of services 0, 0, 1 and none. Nothing waits.
+    /// Four cores, whose last packets were of services 0, 0, 1 and none. No packet waits.
     fn used() -> EfqWarm {
         let config = SchedulerConfig { services: vec![ServiceConfig::default(); 4], ..config(4, 4, &[]) };
         let mut policy = EfqWarm::new(&EfqParams::default(), &config).unwrap();
@@ -165,7 +166,7 @@ mod tests {
         policy
     }
 
-    /// A packet of this service and the client of the same number waits.
+    /// Lets a packet of this service, and of the client with the same number, wait.
     fn wait(policy: &mut EfqWarm, service: u16) {
         let (id, packet) = (ClientId(service.into()), packet(service));
         policy.on_arrival(NOW, id, &packet, 0);
@@ -176,7 +177,7 @@ mod tests {
         Packet { estimate: 5, service: ServiceId(service), ..Packet::default() }
     }
 
-    /// The core serves what it picks.
+    /// Lets the core serve the client that it picks.
     fn serve(policy: &mut EfqWarm, core: u16) -> ClientId {
         let id = policy.pick(NOW, CoreId(core)).unwrap();
         let sent = packet(id.0 as u16);
@@ -224,7 +225,8 @@ mod tests {
         }
     }
 
-    /// What the mechanism counts as cold is what the policy means to avoid: services that fit the cores stay where they are.
+    /// The mechanism counts as cold the packets that the policy means to avoid: if there are as
+    /// many cores as services, each service stays on its core.
     #[test]
     fn as_many_services_as_cores_are_warm_from_the_second_packet_on() {
         let config = SchedulerConfig {
@@ -239,7 +241,7 @@ mod tests {
         let mut cold = vec![];
         for round in 0..20u64 {
             let now = Time::from_ns(round);
-            // In another order each time.
+            // The order differs each time.
             for client in (0..4).map(|client| (client * 3 + round as u32) % 4) {
                 let service = ServiceId(client as u16);
                 scheduler.on_arrival(now, &Packet { client: ClientId(client), service, ..Packet::default() });

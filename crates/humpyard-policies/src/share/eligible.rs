@@ -1,14 +1,14 @@
-//! Clients that are early, by when they are due, and clients that are due, by when they would be done: the choice of all
-//! worst-case fair policies.
+//! Early clients by start tag, and due clients by finish tag: the choice of all worst-case fair policies.
 //!
-//! Two tournaments over one row of leaves. Each client has its leaf for good, and with it what it is now: early, with the
-//! start tag of its head, or due, with the finish tag, or neither. A node knows the least start tag of the early ones below
-//! it, and the least finish tag of the due ones. Nodes have [`WIDTH`] children, which are side by side in memory and are
-//! compared without a branch, as nobody can predict which tag is less; and on the way up nothing waits for the level below
-//! but one comparison. A client that comes is compared once at each level, with what is there.
+//! The structure has two tournaments over one row of leaves. Each client has a fixed leaf with its state:
+//! early, with the start tag of its head, or due, with the finish tag, or neither. A node stores the least
+//! start tag of the early clients below it, and the least finish tag of the due clients. A node has [`WIDTH`]
+//! children. They are adjacent in memory and compared without a branch, because the lesser tag is not
+//! predictable. On the way up, each level waits for only one comparison of the level below. A new client is
+//! compared once at each level with the present minimum.
 //!
-//! The client that became due last stays outside the tree until another does. If it goes before, as a client does
-//! that wakes alone, no node ever knows of it.
+//! The client that became due last stays outside the tree until another client becomes due. If it
+//! leaves before that, as a client does that wakes alone, no node needs an update.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -21,64 +21,67 @@ use humpyard_core::steps;
 
 use super::tag::Tag;
 
-/// Siblings: a line of the cache.
+/// Siblings per node: a cache line.
 const WIDTH: usize = 4;
 
-/// Bits of a key below the tag: of a leaf, what is noted there; of a node, whose tag it is.
+/// The bits of a key below the tag. In a leaf they hold the client's number, in a node the rank of
+/// the tag's client.
 const LOW: u32 = 32;
-/// Bit of a leaf whose client is early.
+/// The bit of a leaf whose client is early.
 const EARLY: u128 = 1 << 127;
-/// A leaf whose client is neither. It and those of the other kind, to whom the bit is wrong, are beyond all tags.
+/// A leaf whose client is neither early nor due. Compared under the wrong kind, this key and those
+/// of the other kind are beyond all tags.
 const ABSENT: u128 = u128::MAX;
-/// Keys from here on are nobody's.
+/// Keys from here on belong to no client.
 const NOBODY: u128 = (EARLY - 1) >> 64 << 64;
-/// Tags from here on are all alike: half of all tags.
+/// The greatest tag; all greater tags count as this one. It is half of the tag range.
 const TAG_MAX: Tag = (NOBODY >> LOW) - 1;
 
-/// Siblings.
+/// A group of siblings.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Group([u128; WIDTH]);
 
-/// What there are two of: the tournament of those that are early, and of those that are due.
+/// The nodes of one of the two tournaments, of early or of due clients.
 #[derive(Debug)]
 struct Nodes {
-    /// The levels above the leaves, from below, without the root.
+    /// The levels above the leaves, from the lowest, without the root.
     groups: Vec<Group>,
     /// The root.
     least: u128,
 }
 
-/// Clients below a limit, some of which are early or due.
+/// Clients below a limit; some are early or due.
 ///
-/// A change is O(log n) in the limit, and nothing allocates. Beside a tag a client has a number, for the user's own purposes.
+/// A change is O(log n) in the limit and does not allocate. A client also has a number besides its
+/// tag, for the user's own purposes.
 #[derive(Debug)]
 pub(super) struct Eligible<I> {
     leaves: Vec<Group>,
-    /// Where each level of nodes begins, from below.
+    /// The start of each level of nodes, from the lowest.
     levels: Vec<usize>,
     early: Nodes,
     due: Nodes,
-    /// The key of the client that became due last, while no node knows of it, or [`ABSENT`].
+    /// The key of the client that became due last, while no node contains it, or [`ABSENT`].
     newcomer: u128,
-    /// What turns an id into its rank.
+    /// The mask that converts an id to its rank.
     flip: u32,
     id: PhantomData<I>,
 }
 
-/// What a client is that has a head.
+/// The state of a client that has a head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Standing {
-    /// Not due before this start tag.
+    /// Early: not due before this start tag.
     Early(Tag),
     /// Due, with this finish tag.
     Due(Tag),
 }
 
 impl Group {
-    /// One of the keys is this from now on; the least of all.
+    /// Sets one of the keys, and returns the least of all.
     ///
-    /// Not inlined into loops, where the compiler makes branches of selections.
+    /// Not inlined into loops, where the compiler would replace selections by branches.
     #[inline(never)]
     fn change(&mut self, own: usize, key: u128) -> u128 {
         let rivals = least_rival(|other| self.0[(own ^ other) % WIDTH]);
@@ -87,7 +90,7 @@ impl Group {
     }
 }
 
-/// The least key of the siblings of one, which are told by their places relative to it.
+/// Returns the least key of the three siblings of a node; `key` takes their places relative to it.
 #[inline(always)]
 fn least_rival(key: impl Fn(usize) -> u128) -> u128 {
     lesser(lesser(key(1), key(2)), key(3))
@@ -98,9 +101,8 @@ impl Nodes {
         Self { groups: vec![Group([ABSENT; WIDTH]); groups], least: ABSENT }
     }
 
-    /// Below a group of leaves there is this key from now on, too. Goes up no further than it is
-    /// the least. The first node is changed without a branch: one key in four is the least there,
-    /// which nobody can predict.
+    /// Records a new key below a group of leaves. Goes up only while the key is the least. The first node is
+    /// changed without a branch: one key in four is the least there, which is not predictable.
     #[inline]
     fn enter(&mut self, levels: &[usize], mut at: usize, key: u128) {
         for (height, level) in levels.iter().enumerate() {
@@ -115,7 +117,7 @@ impl Nodes {
         self.least = lesser(self.least, key);
     }
 
-    /// The least key below a group of leaves is this from now on.
+    /// Records the new least key below a group of leaves.
     #[inline]
     fn carry_up(&mut self, levels: &[usize], mut at: usize, mut least: u128) {
         for level in levels {
@@ -128,7 +130,7 @@ impl Nodes {
 }
 
 impl<I: Id> Eligible<I> {
-    /// For ids below `limit`, none of which is early or due.
+    /// Creates the structure for ids below `limit`, all neither early nor due.
     pub(super) fn new(limit: usize, ties: Ties) -> Self {
         let mut nodes = limit.div_ceil(WIDTH);
         let leaves = vec![Group([ABSENT; WIDTH]); nodes];
@@ -146,20 +148,21 @@ impl<I: Id> Eligible<I> {
         Self { leaves, levels, early, due, newcomer: ABSENT, flip, id: PhantomData }
     }
 
-    /// The early one that is due first, and when.
+    /// Returns the early client with the least start tag.
     #[inline]
     pub(super) fn first_early(&self) -> Option<(Tag, I)> {
         self.unpack(self.early.least)
     }
 
-    /// The due one that would be done first, and when.
+    /// Returns the due client with the least finish tag.
     #[inline]
     pub(super) fn first_due(&self) -> Option<(Tag, I)> {
         self.unpack(lesser(self.due.least, self.newcomer))
     }
 
-    /// Makes due all that are, by this virtual time; `finish` tells the finish tag of a client, from its number. Then the one
-    /// that would be done first. O(log n) for each that becomes due.
+    /// Makes due all early clients whose start tag is at most `now`; `finish` returns the finish
+    /// tag of a client, given its number. Returns the due client with the least finish tag. O(log
+    /// n) for each client that becomes due.
     #[inline]
     pub(super) fn choose(&mut self, now: Tag, mut finish: impl FnMut(I, u32) -> Tag) -> Option<I> {
         while let Some((start, id)) = self.first_early()
@@ -178,20 +181,20 @@ impl<I: Id> Eligible<I> {
         !is_absent(*self.leaf(id))
     }
 
-    /// What the client is, if it is either.
+    /// Returns the state of the client. `None`: it is neither early nor due.
     pub(super) fn standing(&self, id: I) -> Option<Standing> {
         let leaf = *self.leaf(id);
         let tag = (leaf & !EARLY) >> LOW;
         (!is_absent(leaf)).then_some(if leaf & EARLY == 0 { Standing::Due(tag) } else { Standing::Early(tag) })
     }
 
-    /// The number of a client that is early or due.
+    /// Returns the number of a client that is early or due.
     #[inline]
     pub(super) fn number(&self, id: I) -> u32 {
         *self.leaf(id) as u32
     }
 
-    /// The client, which was neither, is early. Tags of 2^95 and more are all alike.
+    /// Makes early a client that was neither. Tags of 2^95 or more count as equal.
     #[inline]
     pub(super) fn enter_early(&mut self, id: I, start: Tag, number: u32) {
         let tag = start.min(TAG_MAX) << LOW;
@@ -199,7 +202,7 @@ impl<I: Id> Eligible<I> {
         self.early.enter(&self.levels, id.index() / WIDTH, tag | u128::from(self.rank(id)));
     }
 
-    /// The client, which was neither, is due. Tags of 2^95 and more are all alike.
+    /// Makes due a client that was neither. Tags of 2^95 or more count as equal.
     #[inline]
     pub(super) fn enter_due(&mut self, id: I, finish: Tag, number: u32) {
         let tag = finish.min(TAG_MAX) << LOW;
@@ -211,14 +214,14 @@ impl<I: Id> Eligible<I> {
         }
     }
 
-    /// Nodes know of a due client from now on.
+    /// Records a due client in the nodes.
     #[inline]
     fn file(&mut self, key: u128) {
         let leaf = (key as u32 ^ self.flip) as usize;
         self.due.enter(&self.levels, leaf / WIDTH, key);
     }
 
-    /// The client is neither from now on; nothing happens if it was not.
+    /// Makes the client neither early nor due. Does nothing if it is neither.
     #[inline]
     pub(super) fn leave(&mut self, id: I) {
         let leaf = *self.leaf(id);
@@ -234,7 +237,7 @@ impl<I: Id> Eligible<I> {
     }
 
     fn leave_due(&mut self, id: I) {
-        // Its siblings are about to be compared, and nodes must not know of the newcomer by that.
+        // The siblings are about to be compared, which must not bring the newcomer into the nodes.
         if (self.newcomer as u32 ^ self.rank(id)) < WIDTH as u32 && self.newcomer_leaves(id) {
             return;
         }
@@ -242,8 +245,8 @@ impl<I: Id> Eligible<I> {
         self.due.carry_up(&self.levels, id.index() / WIDTH, least);
     }
 
-    /// Files the newcomer, if there is one, unless it is the client that leaves; then it leaves. Returns whether
-    /// it does.
+    /// Files the newcomer, if there is one. If it is the client that leaves, it leaves instead.
+    /// Returns whether it leaves.
     #[inline]
     fn newcomer_leaves(&mut self, id: I) -> bool {
         let newcomer = core::mem::replace(&mut self.newcomer, ABSENT);
@@ -259,7 +262,7 @@ impl<I: Id> Eligible<I> {
         leaves
     }
 
-    /// Empties a leaf, and gives the least key of a kind of its siblings.
+    /// Empties a leaf, and returns the least key of a kind among its siblings.
     #[inline(never)]
     fn least_but(&mut self, id: I, kind: u128) -> u128 {
         let rank = self.rank(id);
@@ -295,14 +298,14 @@ impl<I: Id> Eligible<I> {
     }
 }
 
-/// Whether the leaf's client is neither. Looks at one half: reading both at once waits for their
-/// writes.
+/// Whether the leaf's client is neither early nor due. Reads only one half: reading both at once
+/// would wait for their writes.
 #[inline]
 fn is_absent(leaf: u128) -> bool {
     (leaf >> 64) as u64 == u64::MAX
 }
 
-/// The lesser key, without a branch: which it is, nobody can predict.
+/// Returns the lesser key without a branch, because the lesser one is not predictable.
 #[inline]
 fn lesser(a: u128, b: u128) -> u128 {
     select_unpredictable(a < b, a, b)
@@ -323,7 +326,7 @@ mod tests {
             let at = random.below(limit as u64) as usize;
             let id = ClientId::from_index(at);
             eligible.leave(id);
-            // Few members at first, many later; ties all the time.
+            // Few members at first, many later, with frequent ties.
             let (tag, number) = (Tag::from(random.below(20)) << 28, random.bits() as u32);
             model[at] = match random.below(3) {
                 _ if random.below(20_000) > step => None,

@@ -1,6 +1,6 @@
-//! First come, first served: packets leave in the order in which they came, whoever sent them.
+//! First come, first served: packets of all clients leave in order of arrival.
 //!
-//! **Idea.** One line for all.
+//! **Idea.** One line for all packets.
 //!
 //! **Source.** The baseline of every paper here.
 //!
@@ -8,7 +8,8 @@
 //!
 //! **Cost.** O(1).
 //!
-//! **Departures.** Clients are merged: the mechanism keeps one line, and on several cores packets of a flow may overtake.
+//! **Departures.** Clients are merged: the mechanism keeps one line. On several cores, packets of a
+//! flow may overtake each other.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId};

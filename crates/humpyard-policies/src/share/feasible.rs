@@ -1,15 +1,18 @@
 //! Feasible weights: no client is entitled to more than one processor.
 //!
-//! A client whose weight is more than that of all lighter clients over the processors left to them can never have its share.
-//! Such clients, fewer than the processors, are entitled to one processor each: what the others have on average for each of
-//! the processors left is their weight.
+//! Some clients can never have their share: their weight exceeds that of all lighter clients,
+//! divided by the processors left to them. There are fewer such clients than processors. Each is
+//! entitled to one processor, so its weight becomes what the others have on average for each of the
+//! processors left.
 //!
-//! Clients stand in groups by the order of their weight, so that none need be put in order by weight: whole groups are too heavy
-//! or are not, and of the one group that may be both the median tells on which side of it the last one is that is too heavy.
-//! That is O(P) comparisons for P processors, however many clients there are.
+//! Clients are in groups by the order of their weight, so clients need not be sorted by weight. A
+//! whole group is too heavy or is not. In the one group that may have both, the median shows on
+//! which side of it the last too heavy client is. This takes O(P) comparisons for P processors, for
+//! any number of clients.
 //!
-//! **Source.** Caprita, Chan, Nieh, Stein, Zheng. Group ratio round-robin: O(1) proportional share scheduling for uniprocessor
-//! and multiprocessor systems. USENIX ATC 2005, section 3.2. PROPORTIONAL_SHARE section 4.3.
+//! **Source.** Caprita, Chan, Nieh, Stein, Zheng. Group ratio round-robin: O(1) proportional share
+//! scheduling for uniprocessor and multiprocessor systems. USENIX ATC 2005, section 3.2.
+//! PROPORTIONAL_SHARE section 4.3.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -19,10 +22,10 @@ use core::mem;
 use humpyard_core::id::{ClientId, IdVec};
 use humpyard_core::storage::IdCircles;
 
-/// As many as a weight has bits.
+/// The number of orders: the bits of a weight.
 const ORDERS: usize = 32;
 
-/// A weight: the first number over the second.
+/// A weight as a ratio: the first number over the second.
 pub type Ratio = (u64, u64);
 
 /// Clients of weights from 2^order to 2^(order+1) − 1.
@@ -31,33 +34,34 @@ struct Group {
     members: usize,
     /// Sum of their weights.
     weight: u64,
-    /// One of them.
+    /// One of its clients.
     first: ClientId,
 }
 
-/// The weights of some clients, and which of them are too heavy. After [`Self::new`] it allocates nothing.
+/// The weights of some clients, and the clients that are too heavy. Only [`Self::new`] allocates.
 #[derive(Debug)]
 pub struct FeasibleWeights {
-    /// By order of the weight as it was given.
+    /// The groups by order of the given weight.
     groups: Box<[Group; ORDERS]>,
     /// The members of the groups.
     rings: IdCircles<ClientId>,
-    /// As they were given.
+    /// The given weights.
     weights: IdVec<ClientId, u32>,
     /// Sum of the weights of all members.
     total: u64,
     /// The members that are too heavy, ascending.
     heavy: Vec<ClientId>,
-    /// The weight of those.
+    /// The weight of a client that is too heavy.
     ceiling: Ratio,
-    /// Those before the last change.
+    /// The members that were too heavy before the last change.
     before: Vec<ClientId>,
-    /// The members of one group, of which some may be too heavy.
+    /// The members of one group, some of which may be too heavy.
     candidates: Vec<(u32, ClientId)>,
 }
 
 impl FeasibleWeights {
-    /// Clients of these weights, from 1, none of them a member, on up to so many processors. O(clients).
+    /// Creates clients of these weights, from 1, none of them a member, on up to `processors`
+    /// processors. O(clients).
     pub fn new(processors: usize, clients: usize, weight: impl Fn(ClientId) -> u32) -> Self {
         Self {
             groups: Box::new([Group { members: 0, weight: 0, first: ClientId(0) }; ORDERS]),
@@ -82,7 +86,7 @@ impl FeasibleWeights {
         assert_eq!(self.groups.iter().map(|group| group.weight).sum::<u64>(), self.total, "all weights");
     }
 
-    /// The weight of a client as it was given.
+    /// Returns the given weight of a client.
     pub fn weight(&self, id: ClientId) -> u32 {
         self.weights[id]
     }
@@ -92,7 +96,8 @@ impl FeasibleWeights {
         self.heavy.binary_search(&id).is_ok()
     }
 
-    /// Makes the client, which is none, a member. Which are too heavy is not known until [`Self::readjust`]. O(1).
+    /// Makes the client a member; it must not be one. The heavy members are not known until
+    /// [`Self::readjust`]. O(1).
     pub fn join(&mut self, id: ClientId) {
         let weight = self.weights[id];
         let group = &mut self.groups[weight.ilog2() as usize];
@@ -106,13 +111,13 @@ impl FeasibleWeights {
         self.total += u64::from(weight);
     }
 
-    /// The client, which is a member, is none any more. O(processors).
+    /// Removes the client from the members; it must be one. O(processors).
     pub fn leave(&mut self, id: ClientId) {
         self.unlink(id);
         self.heavy.retain(|&heavy| heavy != id);
     }
 
-    /// Gives a client, which is a member or is not, another weight. O(1).
+    /// Gives a client another weight. `is_member` tells whether it is a member. O(1).
     pub fn set_weight(&mut self, id: ClientId, weight: u32, is_member: bool) {
         if is_member {
             self.unlink(id);
@@ -135,14 +140,16 @@ impl FeasibleWeights {
         self.total -= u64::from(weight);
     }
 
-    /// Finds the members that are too heavy for one of so many processors, and names those of which that has changed, or
-    /// their weight, with the weight they have now. There is one processor or more, and no more than `new` was told. O(processors),
-    /// but for putting the few in order of their ids.
+    /// Finds the members that are too heavy for one of `processors` processors. Calls `change` for
+    /// each member whose heaviness or weight has changed, with its present weight. There must be at
+    /// least one processor and no more than `new` received. O(processors), apart from sorting the
+    /// few heavy members by id.
     pub fn readjust(&mut self, processors: usize, change: impl FnMut(ClientId, Ratio)) {
         self.readjust_by(processors, Ord::cmp, change);
     }
 
-    /// As [`Self::readjust`], where this compares weights, and may count how often it is asked: O(processors) times.
+    /// As [`Self::readjust`] with a function that compares weights, for example to count
+    /// comparisons: O(processors) of them.
     pub fn readjust_by(
         &mut self,
         processors: usize,
@@ -165,7 +172,7 @@ impl FeasibleWeights {
         self.ceiling = ceiling;
     }
 
-    /// Finds the members that are too heavy; what the others weigh.
+    /// Finds the members that are too heavy. Returns the weight of the others.
     fn find_heavy(&mut self, processors: usize, compare: &mut impl FnMut(&u32, &u32) -> Ordering) -> u64 {
         let mut rest = self.total;
         for (order, group) in self.groups.iter().enumerate().rev().filter(|(_, group)| group.members > 0) {
@@ -177,7 +184,8 @@ impl FeasibleWeights {
                 rest = lighter;
                 continue;
             }
-            // As many as twice the processors, within a factor of two, are none of them too heavy.
+            // A group with at least twice as many members as processors left has no member that is
+            // too heavy: weights differ by less than a factor of two.
             if group.members < 2 * left {
                 self.candidates.clear();
                 self.candidates.extend(members.map(|id| (self.weights[id], id)));
@@ -191,10 +199,12 @@ impl FeasibleWeights {
     }
 }
 
-/// Brings the candidates to the front that are too heavy for one of so many processors, where all clients but those known to
-/// be too heavy weigh `rest`. Their number and their weight. O(candidates).
+/// Moves the candidates to the front that are too heavy for one of `processors` processors. All
+/// clients, apart from those known to be too heavy, weigh `rest`. Returns the number of these
+/// candidates and their weight. O(candidates).
 ///
-/// A client is too heavy only if all heavier ones are: so the median tells on which side of it the last of them is.
+/// A client is too heavy only if all heavier ones are. So the median shows on which side of it the
+/// last of them is.
 fn heaviest(
     mut candidates: &mut [(u32, ClientId)],
     mut processors: u64,
@@ -234,15 +244,15 @@ mod tests {
         feasible
     }
 
-    /// The weights after a readjustment of what was never readjusted.
+    /// Returns the weights after the first readjustment.
     fn readjusted(processors: usize, weights: &[u32]) -> Vec<Ratio> {
         let mut readjusted: Vec<Ratio> = weights.iter().map(|&weight| (u64::from(weight), 1)).collect();
         all(processors, weights).readjust(processors, |id, weight| readjusted[id.index()] = weight);
         readjusted
     }
 
-    /// By the definition: the first clients, heaviest first, up to the least k whose weight is at most the sum from it on over
-    /// the processors left.
+    /// Computes the weights by definition: the heaviest clients are cut, up to the least k whose
+    /// weight is at most the sum from k on, divided by the processors left.
     fn by_definition(processors: usize, weights: &[u32]) -> Vec<Ratio> {
         let mut sorted: Vec<u64> = weights.iter().map(|&weight| u64::from(weight)).collect();
         sorted.sort_unstable_by_key(|&weight| Reverse(weight));
@@ -258,7 +268,8 @@ mod tests {
         weights.iter().map(|&weight| of(weight)).collect()
     }
 
-    /// The recursion of SFS on weights sorted downward: who is too heavy gets the mean of the others.
+    /// The recursion of SFS on weights in descending order: a client that is too heavy gets the
+    /// mean of the others.
     fn by_recursion(processors: usize, sorted: &mut [f64]) {
         let Some((&mut heaviest, rest)) = sorted.split_first_mut() else { return };
         if processors > 1 && heaviest * processors as f64 > heaviest + rest.iter().sum::<f64>() {
@@ -267,7 +278,7 @@ mod tests {
         }
     }
 
-    /// Weights of several laws, more clients than processors.
+    /// Returns weights of several distributions, for more clients than processors.
     fn mix(random: &mut Random, processors: usize) -> Vec<u32> {
         let clients = processors + 1 + random.below(4 * processors as u64) as usize;
         let (most, bits) = (1 + random.below(1000), 1 + random.below(20));
@@ -325,7 +336,7 @@ mod tests {
         }
     }
 
-    /// From one readjustment to the next, only what changes is named, and all of it.
+    /// Each readjustment reports all weights that have changed, and no others.
     #[test]
     fn changes_add_up() {
         let mut random = Seed(1).stream("feasible/changes");
@@ -365,7 +376,7 @@ mod tests {
         }
     }
 
-    /// PROPORTIONAL_SHARE section 4.3: comparisons in the mean for each processor.
+    /// PROPORTIONAL_SHARE section 4.3: the mean number of comparisons per processor.
     #[test]
     fn comparisons_are_as_many_as_processors() {
         let mut random = Seed(1).stream("feasible/comparisons");

@@ -1,4 +1,4 @@
-//! Sums of counts by id, kept in a tree.
+//! Prefix sums of counts by id, kept in a tree.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -6,27 +6,28 @@ use alloc::vec::Vec;
 use humpyard_core::id::{ClientId, Id};
 use humpyard_core::steps;
 
-/// A count for each client below a limit, and the sum of all before it: Fenwick's binary indexed tree. Changing a count and
-/// finding a client by the sum are O(log n), with one word a client. Sums must fit 64 bits.
+/// A count for each client below a limit, and the sum of all counts before it: Fenwick's binary
+/// indexed tree. Changing a count and finding a client by the sum are O(log n), with one word per
+/// client. Sums must fit 64 bits.
 #[derive(Debug)]
 pub(super) struct Fenwick {
-    /// Node i, from 1, is the sum of the counts of so many clients up to the ith as the lowest bit of i says.
+    /// Node i, from 1, is the sum of n counts, up to that of the ith client; n is the lowest bit of i.
     nodes: Vec<u64>,
     total: u64,
 }
 
 impl Fenwick {
-    /// So many clients, each with a count of 0.
+    /// Creates `clients` clients, each with a count of 0.
     pub(super) fn new(clients: usize) -> Self {
         Self { nodes: vec![0; clients + 1], total: 0 }
     }
 
-    /// The sum of all counts.
+    /// Returns the sum of all counts.
     pub(super) fn total(&self) -> u64 {
         self.total
     }
 
-    /// The client had this count and has that from now on.
+    /// Changes the count of a client from `from` to `to`.
     pub(super) fn change(&mut self, id: ClientId, from: u64, to: u64) {
         let more = to.wrapping_sub(from);
         self.total = self.total.wrapping_add(more);
@@ -38,13 +39,14 @@ impl Fenwick {
         }
     }
 
-    /// The client whose count, added to all before it, is the first to exceed `below`, which is less than the total.
+    /// Returns the client whose count, added to all before it, is the first sum above `below`.
+    /// `below` must be less than the total.
     pub(super) fn find(&self, mut below: u64) -> ClientId {
         let mut found = 0;
         let mut step = 1 << (self.nodes.len() - 1).ilog2();
         while step > 0 {
             steps::taken(1);
-            // Which half it is cannot be predicted.
+            // The half that contains the client is not predictable.
             let node = self.nodes.get(found + step).copied().unwrap_or(u64::MAX);
             let beyond = node <= below;
             found += if beyond { step } else { 0 };

@@ -1,4 +1,5 @@
-//! The order of finish tags: the clients whose head may be served, that which would finish first in virtual time first.
+//! The order of finish tags: of the clients whose head may be served, the one that would finish
+//! first in virtual time is first.
 
 use alloc::format;
 use alloc::string::String;
@@ -11,10 +12,10 @@ use super::ready_queue::ReadyQueue;
 use super::tag::{FRACTION, Tag};
 use super::tagged::Tagged;
 
-/// Clients by the finish tag that their head is estimated to have: S + estimate / w, S = max(V at its arrival, F of the packet
-/// before). How virtual time V grows is the policy's.
+/// Clients by the estimated finish tag of their head: S + estimate / w, S = max(V at its arrival, F
+/// of the packet before). The policy decides how virtual time V grows.
 ///
-/// The estimate of a head is kept in its tag alone, from which it is found again when the tag must change.
+/// Only the tag stores the estimate of a head. When the tag must change, the estimate is computed from it.
 #[derive(Debug)]
 pub(super) struct FinishOrder<R> {
     /// The clients whose head may be served, by finish tag.
@@ -24,8 +25,8 @@ pub(super) struct FinishOrder<R> {
     finish_max: Tag,
 }
 
-/// The handlers that policies of finish tags have in common, in their `impl Share`: they have an `order`, and a
-/// `virtual_time`.
+/// The handlers that all policies of finish tags share, for their `impl Share`. The policies need
+/// the fields `order` and `virtual_time`.
 macro_rules! finish_handlers {
     () => {
         fn on_arrival(&mut self, now: Time, id: ClientId, _: &Packet, waiting: u32) {
@@ -70,7 +71,7 @@ macro_rules! finish_handlers {
 pub(super) use finish_handlers;
 
 impl<R: ReadyQueue> FinishOrder<R> {
-    /// All clients are idle.
+    /// Creates the order; all clients are idle.
     pub(super) fn new(config: &SchedulerConfig) -> Self {
         Self {
             ready: R::new(config.clients, config.ties),
@@ -79,7 +80,7 @@ impl<R: ReadyQueue> FinishOrder<R> {
         }
     }
 
-    /// Panics if a tag is wrong, or the weights of the clients that are not idle do not add up to this.
+    /// Panics if a tag is wrong, or the weights of the clients that are not idle do not sum to `busy`.
     pub(super) fn check(&self, busy: u64) {
         let mut weight = 0;
         for id in self.clients.ids() {
@@ -93,7 +94,7 @@ impl<R: ReadyQueue> FinishOrder<R> {
         assert_eq!(weight, busy, "weights of the clients that are not idle");
     }
 
-    /// Says where a client stands in virtual time, for people.
+    /// Explains to a reader where a client stands in virtual time.
     pub(super) fn explained(&self, id: ClientId, virtual_time: Tag) -> String {
         let start = self.clients[id].explained(virtual_time);
         match self.ready.tag(id) {
@@ -102,12 +103,12 @@ impl<R: ReadyQueue> FinishOrder<R> {
         }
     }
 
-    /// The greatest finish tag of all.
+    /// Returns the greatest finish tag of all.
     pub(super) fn finish_max(&self) -> Tag {
         self.finish_max
     }
 
-    /// The weight of a client.
+    /// Returns the weight of a client.
     pub(super) fn weight(&self, id: ClientId) -> Weight {
         self.clients[id].weight()
     }
@@ -117,32 +118,32 @@ impl<R: ReadyQueue> FinishOrder<R> {
         self.clients[id].is_busy()
     }
 
-    /// A packet arrives to an empty queue at this virtual time.
+    /// Records that a packet arrives to an empty queue at this virtual time.
     #[inline]
     pub(super) fn arrive(&mut self, id: ClientId, now: Tag) {
         self.clients[id].arrive(now);
     }
 
-    /// The client, idle so far, has a head of this estimate.
+    /// Wakes a client that was idle and has a head of this estimate.
     #[inline]
     pub(super) fn wake(&mut self, id: ClientId, estimate: Work) {
         self.clients[id].wake();
         self.offer(id, estimate);
     }
 
-    /// The client has a head of this estimate, which may be served.
+    /// Records that the client has a head of this estimate, which may be served.
     #[inline]
     pub(super) fn offer(&mut self, id: ClientId, estimate: Work) {
         self.ready.set(id, self.clients[id].finish_after(estimate));
     }
 
-    /// Whose head would finish first.
+    /// Returns the client whose head would finish first.
     #[inline]
     pub(super) fn first(&mut self) -> Option<ClientId> {
         self.ready.first().map(|(_, id)| id)
     }
 
-    /// The client's head goes to a core.
+    /// Records that the client's head goes to a core.
     #[inline]
     pub(super) fn dispatch(&mut self, id: ClientId, estimate: Work) {
         let client = &mut self.clients[id];
@@ -151,7 +152,7 @@ impl<R: ReadyQueue> FinishOrder<R> {
         self.ready.remove(id);
     }
 
-    /// A packet of the client is done.
+    /// Records that a packet of the client is done.
     #[inline]
     pub(super) fn complete(&mut self, id: ClientId, used: Work, estimate: Work) {
         if used == estimate {
@@ -161,29 +162,29 @@ impl<R: ReadyQueue> FinishOrder<R> {
         }
     }
 
-    /// The client has no packets from now on.
+    /// Records that the client has no packets.
     #[inline]
     pub(super) fn idle(&mut self, id: ClientId) {
         self.clients[id].idle();
     }
 
-    /// The client is gone.
+    /// Records that the client is gone.
     pub(super) fn end(&mut self, id: ClientId) {
         self.clients[id].end();
     }
 
-    /// The client has this weight from now on.
+    /// Sets the weight of the client.
     pub(super) fn set_weight(&mut self, id: ClientId, weight: Weight) {
         self.change(id, |client| client.set_weight(weight));
     }
 
-    /// Finish tag of the head of a client.
+    /// Returns the finish tag of the head of a client.
     #[cfg(test)]
     pub(super) fn finish_of(&self, id: ClientId) -> Tag {
         self.ready.tag(id).expect("its head may be served")
     }
 
-    /// Changes what the finish tag of a head follows from.
+    /// Changes the inputs of the finish tag of a head.
     fn change(&mut self, id: ClientId, change: impl FnOnce(&mut Tagged)) {
         let client = &mut self.clients[id];
         let head = self.ready.tag(id).map(|finish| client.work_until(finish));

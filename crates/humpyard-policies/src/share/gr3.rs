@@ -1,29 +1,38 @@
-//! Group ratio round robin: clients of like weight take turns, and groups of them in the ratio of their weights.
+//! Group ratio round robin: clients of similar weight take turns, and groups of them share in the
+//! ratio of their weights.
 //!
-//! **Idea.** Clients of weights from 2^k to 2^(k+1) − 1 are the group of order k. Among groups, ordered by weight, the turn
-//! goes to the next group as long as this one is ahead of it, counting one slot more for both, and back to the first
-//! otherwise. Within a group clients are visited in a ring: their weights differ by less than a factor of two, so a visit is
-//! one slot or two, and what is left over is kept. So neither many clients nor unequal weights make it costly or unfair.
+//! **Idea.** Clients of weights from 2^k to 2^(k+1) − 1 form the group of order k. Groups are
+//! ordered by weight. The turn goes to the next group while this group is ahead of it, counting one
+//! more slot for both. Otherwise the turn goes back to the first group. Within a group, clients are
+//! visited in a ring. Their weights differ by less than a factor of two, so a visit is one or two
+//! slots, and the unused rest is kept. So the policy stays cheap and fair with many clients and
+//! unequal weights.
 //!
-//! **Source.** Caprita, Chan, Nieh, Stein, Zheng. Group ratio round-robin: O(1) proportional share scheduling for uniprocessor
-//! and multiprocessor systems. USENIX ATC 2005. PROPORTIONAL_SHARE section 3; packets of any length: section 3.5.
+//! **Source.** Caprita, Chan, Nieh, Stein, Zheng. Group ratio round-robin: O(1) proportional share
+//! scheduling for uniprocessor and multiprocessor systems. USENIX ATC 2005. PROPORTIONAL_SHARE
+//! section 3; packets of any length: section 3.5.
 //!
-//! **Promises.** Work conserving. With packets of one quantum, g groups and clients that stay, a client is less than
-//! (g−1)(g−2)/2 + 4 behind its share of the service and less than g + 3 ahead of it.
+//! **Promises.** Work conserving. Let packets have one quantum, and let the clients of g groups
+//! stay. A client is then less than (g−1)(g−2)/2 + 4 behind its share of the service, and less than
+//! g + 3 ahead of it.
 //!
-//! **Cost.** O(1), O(g) when a client comes or goes; there are at most 32 groups. A client that owes more than a visit gives
-//! is visited in vain until it has paid. On several cores a pick may give slots to clients in service, and pass over some.
+//! **Cost.** O(1); O(g) when a client comes or goes; there are at most 32 groups. A client that
+//! owes more than a visit gives is visited without service until it has paid. On several cores a
+//! pick may give slots to clients in service, and pass over some.
 //!
-//! **Invariants.** A group's weight is the sum of its clients'. Clients that are not idle are in their group's ring, idle ones
-//! may be. A group's credit is at most one slot. `banked` holds the clients that have work in the bank and whose head may be
-//! served.
+//! **Invariants.** A group's weight is the sum of its clients' weights. Clients that are not idle
+//! are in their group's ring; idle ones may be. A group's credit is at most one slot. `banked`
+//! holds the clients that have work in the bank and whose head may be served.
 //!
-//! **Departures.** Charged the estimate at dispatch and corrected at completion. Debts outlast idleness. When a client comes
-//! or goes the turn of the first group begins anew, but that of another group stays where it is: newcomers could else keep
-//! all groups but the first from theirs. On several cores a client that has packets waiting and may not be served, since one is in service, is given its slots all the same: they go
-//! to its bank (the frontlog of the paper), and it is served from that first, whosever turn it is. A client holds at most
-//! four slots a core there: one whose weight is more than a core can serve would else save for ever; `gr3mp` lowers such a
-//! weight instead.
+//! **Departures.**
+//! - The estimate is charged at dispatch and corrected at completion. Debts outlast idleness.
+//! - When a client comes or goes, the turn of the first group starts again, but that of another
+//!   group continues. Otherwise new clients could keep all groups but the first from their turns.
+//! - On several cores, a client may have waiting packets that may not be served because one is in
+//!   service. It still receives its slots. They go to its bank (the frontlog of the paper), and it
+//!   is served from that first, in any group's turn.
+//! - A bank holds at most four slots per core. Otherwise a client whose weight is more than a core
+//!   can serve would save for ever; `gr3mp` lowers such a weight instead.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -175,7 +184,7 @@ mod tests {
 
     const GR3: Gr3Params = Gr3Params { quantum: Auto::Auto };
 
-    /// All clients of a set, awake.
+    /// Returns a desk with all clients of a set awake.
     fn desk(weights: &[u32]) -> Desk<Gr3> {
         let mut desk = Desk::new(&GR3, weights);
         desk.wake(&(1..=weights.len() as u32).collect::<Vec<_>>());
@@ -189,7 +198,7 @@ mod tests {
         assert_eq!(sequence::<Gr3>(&GR3, &V, 14, 10, v_work), "22311211231121");
     }
 
-    /// With costs unknown before service, all estimated as a quantum.
+    /// Costs are unknown before service; all packets are estimated as a quantum.
     #[test]
     fn variable_costs_unknown_before_service() {
         let work = |client, number| (10, u64::from(v_work(client, number)));
@@ -198,7 +207,7 @@ mod tests {
         assert_eq!(desk.serve(14), "23112211311221");
     }
 
-    /// Figure 3 of the paper; giving the turn on at equality too would yield 212131.
+    /// Figure 3 of the paper. If the turn also moved on at equality, the order would be 212131.
     #[test]
     fn the_turn_goes_on_only_where_the_ratio_is_exceeded() {
         let mut desk = Desk::<Gr3>::new(&GR3, &A);
@@ -206,7 +215,8 @@ mod tests {
         assert_eq!(desk.serve(6), "212113");
     }
 
-    /// PROPORTIONAL_SHARE section 1: the sequences of groups alone. A group of weight 12 made of five is the first of two.
+    /// PROPORTIONAL_SHARE section 1: only the sequences of groups. The group of weight 12 with five
+    /// clients is the first of two.
     #[test]
     fn groups_of_the_specification() {
         let groups = |weights: &[u32], group_of: &[char], slots| -> String {
@@ -220,7 +230,7 @@ mod tests {
         assert_eq!(groups(&[12, 3, 3, 2, 2, 2], &['2', '1', '1', '1', '1', '1'], 4), "1212");
     }
 
-    /// PROPORTIONAL_SHARE section 3.4, test D: clients come, go, and get another weight.
+    /// PROPORTIONAL_SHARE section 3.4, test D: clients come, go, and change weight.
     #[test]
     fn events_of_the_specification() {
         let mut desk = Desk::<Gr3>::new(&GR3, &[3, 2, 1, 2, 6]);
@@ -246,7 +256,7 @@ mod tests {
         assert_eq!(desk.serve(8), "25525215");
     }
 
-    /// Test E: who wakes before the ring comes to it has its place still, and one slot of what it had left.
+    /// Test E: a client that wakes before the ring reaches it still has its place, and one slot of its rest.
     #[test]
     fn a_short_absence_goes_unnoticed() {
         let mut desk = desk(&[3, 2, 2]);
@@ -312,9 +322,9 @@ mod tests {
         }
     }
 
-    /// Least and greatest service errors, times the sum of the weights.
+    /// The least and greatest service errors, times the sum of the weights.
     struct Errors {
-        /// By place in the list.
+        /// By index in the list.
         groups: Vec<(i128, i128)>,
         clients: (i128, i128),
         /// Whether all clients were within −3 and 4 of their share of their group's service.
@@ -351,7 +361,8 @@ mod tests {
         errors
     }
 
-    /// PROPORTIONAL_SHARE section 3.3: lemma 4 for groups, the bounds within groups, and what follows for clients.
+    /// PROPORTIONAL_SHARE section 3.3: lemma 4 for groups, the bounds within groups, and the
+    /// resulting bounds for clients.
     #[test]
     fn unit_errors_stay_within_the_bounds() {
         let mixes = random_weights("gr3/few", 300, 12, 3000).chain(random_weights("gr3/many", 100, 200, 60));
@@ -380,7 +391,8 @@ mod tests {
         assert_eq!(errors.groups, [(0, 8), (-4, 2), (-6, 0)]);
     }
 
-    /// A group far heavier than four like ones falls behind by more than the bound that was once claimed, −(g−1)²/8 − 1 = −3.
+    /// A group far heavier than four similar ones falls behind by more than an earlier claimed
+    /// bound, −(g−1)²/8 − 1 = −3.
     #[test]
     fn a_heavy_group_falls_behind() {
         let mut weights = vec![3749, 49, 24, 24, 15, 15, 9, 8];
@@ -391,7 +403,7 @@ mod tests {
         assert_eq!((millionths - 500) / 1000, -5291, "in thousandths");
     }
 
-    /// Full rounds taken from all groups change no decision, whatever happens.
+    /// Subtracting full rounds from all groups never changes a decision.
     #[test]
     fn normalising_changes_nothing() {
         for weights in random_weights("gr3/normalise", 200, 10, 200) {
@@ -425,7 +437,7 @@ mod tests {
         }
     }
 
-    /// PROPORTIONAL_SHARE section 3.5: errors in quanta, for packets of any cost up to one.
+    /// PROPORTIONAL_SHARE section 3.5: errors in quanta, for packets of any cost up to one quantum.
     #[test]
     fn packets_of_any_cost_keep_the_shares() {
         let work = |client: ClientId, number: u64| {
@@ -450,8 +462,9 @@ mod tests {
         }
     }
 
-    /// 48 clients of weight 1 are busy, each for one packet; whenever one goes, another comes that is in no ring. A turn that
-    /// began anew each time, as in PROPORTIONAL_SHARE section 3.4, would never reach the other group.
+    /// 48 clients of weight 1 are busy, each for one packet. Whenever one goes, another comes that
+    /// is in no ring. If the turn started again each time, as in PROPORTIONAL_SHARE section 3.4, it
+    /// would never reach the other group.
     #[test]
     fn newcomers_keep_no_group_from_its_turn() {
         let mut desk = Desk::<Gr3>::new(&GR3, &[vec![1; 200], vec![16]].concat());

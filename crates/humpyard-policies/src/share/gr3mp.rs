@@ -1,30 +1,38 @@
-//! Group ratio round robin for several cores: one run queue, and on each core the clients that are owed service there.
+//! Group ratio round robin for several cores: one run queue, and for each core the clients that it
+//! owes service.
 //!
-//! **Idea.** Cores draw the next client from one run queue, that of `gr3`. If the client drawn is being served by another
-//! core, the slot is noted with that core (the *frontlog*), and the draw is repeated. A core serves its frontlog in turn before
-//! it draws. A client that comes gets its weight's share of all frontlogs, at the core with the least. Clients that are
-//! entitled to more than a core are given the weight that makes it one, so that frontlogs do not grow.
+//! **Idea.** Cores draw the next client from one run queue, that of `gr3`. If another core is
+//! serving the drawn client, that core records the slot (its *frontlog*), and the draw is repeated.
+//! A core serves its frontlog before it draws. A new client gets a part of all frontlogs by its
+//! weight, at the core with the least. A client entitled to more than a core gets a weight that
+//! makes it one core, so frontlogs do not grow.
 //!
-//! **Source.** Caprita, Chan, Nieh, Stein, Zheng. Group ratio round-robin: O(1) proportional share scheduling for uniprocessor
-//! and multiprocessor systems. USENIX ATC 2005. PROPORTIONAL_SHARE section 4; packets of any length: section 3.5.
+//! **Source.** Caprita, Chan, Nieh, Stein, Zheng. Group ratio round-robin: O(1) proportional share
+//! scheduling for uniprocessor and multiprocessor systems. USENIX ATC 2005. PROPORTIONAL_SHARE
+//! section 4; packets of any length: section 3.5.
 //!
-//! **Promises.** Work conserving. On one core it decides as `gr3` does. No bound is proved for several; with packets of one
-//! quantum, P cores and clients that stay, errors measured are from −3.6 to 6.4 quanta.
+//! **Promises.** Work conserving. On one core it decides as `gr3` does. No bound is proved for
+//! several cores. With packets of one quantum, P cores and clients that stay, measured errors are
+//! from −3.6 to 6.4 quanta.
 //!
-//! **Cost.** O(1) amortised; O(P log P + g) when a client comes or goes (g groups, at most 32), O(P g) where some are
-//! entitled to more than a core.
+//! **Cost.** O(1) amortised. O(P log P + g) when a client comes or goes (g groups, at most 32); O(P
+//! g) if clients are entitled to more than a core.
 //!
-//! **Invariants.** A client has a *bond* with one core at most, while its head is on offer: it waits in the core's frontlog, or
-//! was served there last. Others are free. `held` counts the bonds. A core's frontlog is the work in the banks of its clients.
-//! Clients in the run queue, and no others, are members of `feasible`.
+//! **Invariants.** While its head is on offer, a client has a *bond* with at most one core: it
+//! waits in the core's frontlog, or was served there last. Other clients are free. `held` counts
+//! the bonds. A core's frontlog is the work in the banks of its clients. Exactly the clients in the
+//! run queue are members of `feasible`.
 //!
-//! **Departures.** Charged the estimate at dispatch and corrected at completion; the frontlog is work, not quanta. Debts and
-//! turns are those of `gr3`, and so is the most a client's frontlog may hold, four slots a core: where cores differ in speed no
-//! weight is feasible for long. A core for which no client is free serves one that has a bond with another, where the paper
-//! leaves it idle; if asked which of several idle cores goes first, the policy names one that has a bond. So a client may be on
-//! two cores at once only if its packets need not keep their order. A core that did not ask when it could have is taken
-//! to have left, until it asks again: its clients are free, and weights are feasible on the cores that are left. Weights made
-//! feasible are rounded up, by less than 2^-16 for up to 8,000 clients.
+//! **Departures.**
+//! - The estimate is charged at dispatch and corrected at completion. The frontlog is work, not quanta.
+//! - Debts and turns are those of `gr3`. So is the limit of a client's frontlog, four slots per
+//!   core: if cores differ in speed, no weight is feasible for long.
+//! - A core for which no client is free serves one that has a bond with another core; the paper
+//!   leaves it idle. Of several idle cores, the policy chooses one that has a bond. So a client may
+//!   be on two cores at once only if its packets need not keep their order.
+//! - A core that did not ask when it could have is considered gone until it asks again. Its clients
+//!   are free, and weights are feasible on the cores that are left.
+//! - Feasible weights are rounded up, by less than 2^-16 for up to 8,000 clients.
 
 use alloc::boxed::Box;
 
@@ -48,41 +56,41 @@ params! {
     }
 }
 
-/// Why only one core should serve the head of a client.
+/// The reason why only one core should serve the head of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Bond {
-    /// Any may.
+    /// None: any core may serve it.
     Free,
-    /// It was served there last, and nobody else since.
+    /// This core, and no other since, served the client last.
     Last,
-    /// It is in the core's frontlog.
+    /// The client is in the core's frontlog.
     Frontlog,
 }
 
-/// Where a client belongs.
+/// The core of a client.
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    /// Where it was served last, or given its frontlog.
+    /// The core that served it last, or that received its frontlog.
     core: CoreId,
-    /// With that core.
+    /// Its bond with that core.
     bond: Bond,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Core {
-    /// Whom it serves or served last; C(p) of the paper.
+    /// The client that it serves or served last; C(p) of the paper.
     last: Option<ClientId>,
-    /// Whom of its frontlog it serves next.
+    /// The client of its frontlog that it serves next.
     first: Option<ClientId>,
-    /// Work in the banks of its clients.
+    /// The work in the banks of its clients.
     frontlog: i64,
-    /// Clients that have a bond with it.
+    /// The number of clients that have a bond with it.
     bonds: u32,
-    /// Packets in service.
+    /// The number of packets in service.
     in_service: u32,
-    /// When it was last done with a packet, and when before that.
+    /// The times at which its last packet and the one before were done.
     done: [Time; 2],
-    /// When it last asked, or was done with a packet.
+    /// The time when it last asked or completed a packet.
     seen: Time,
     /// Whether it takes packets from this queue.
     present: bool,
@@ -93,21 +101,21 @@ struct Core {
 pub struct Gr3mp {
     run: Box<RunQueue>,
     feasible: FeasibleWeights,
-    /// Fraction bits of weights in the run queue.
+    /// The number of fraction bits of weights in the run queue.
     fraction: u32,
     places: IdVec<ClientId, Place>,
     /// The clients in the frontlog of each core.
     queues: IdCircles<ClientId>,
     cores: IdVec<CoreId, Core>,
-    /// Cores that take packets from this queue.
+    /// The number of cores that take packets from this queue.
     present: usize,
-    /// Clients that have a bond.
+    /// The number of clients that have a bond.
     held: u32,
-    /// Work in all banks.
+    /// The work in all banks.
     frontlog: i64,
-    /// Since when heads have been on offer without a break.
+    /// The time since which heads have been on offer without a break.
     offered_since: Time,
-    /// Until when every core that is here was seen.
+    /// The time until which every present core was seen.
     complete: Time,
     /// See [`Gr3mp::draws_max`].
     draws_max: u32,
@@ -128,7 +136,7 @@ impl Build for Gr3mp {
     fn new(params: &Gr3mpParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
         let quantum = quantum(Self::INFO.name, params.quantum, config)?;
         let bank_limit = BANK_SLOTS * config.cores as i64 * quantum;
-        // All weights together stay below 2^62.
+        // The sum of all weights stays below 2^62.
         let fraction = 30u32.saturating_sub(config.clients.max(1).ilog2() + 1).min(16);
         let weight = |id| config.weight(id).get();
         let core = Core {
@@ -301,13 +309,14 @@ impl Share for Gr3mp {
 }
 
 impl Gr3mp {
-    /// The most draws from the run queue that one pick has taken so far (figure 11 of the paper).
+    /// Returns the most draws from the run queue that one pick has taken so far (figure 11 of the paper).
     pub fn draws_max(&self) -> u32 {
         self.draws_max
     }
 
-    /// A core asks. It asked after the packet before its last, too, and with it all others that were idle; if heads have been on
-    /// offer since then, those that are idle still have left.
+    /// Records that a core asks. It also asked after the packet before its last, and with it all
+    /// other cores that were idle. If heads have been on offer since then, the cores that are still
+    /// idle have left.
     fn meet(&mut self, now: Time, id: CoreId) {
         let core = &mut self.cores[id];
         core.seen = now;
@@ -323,7 +332,8 @@ impl Gr3mp {
         }
     }
 
-    /// Takes the cores for gone that are idle and were not seen since then; another takes their frontlogs over.
+    /// Marks as gone the idle cores that were not seen since `since`. The core `heir` takes over
+    /// their frontlogs.
     fn dismiss_absent(&mut self, since: Time, heir: CoreId) {
         let present = self.present;
         for id in self.cores.ids() {
@@ -345,12 +355,13 @@ impl Gr3mp {
         }
     }
 
-    /// Whether a head is on offer that the core may serve without taking it from another.
+    /// Whether a head is on offer that the core may serve and that has no bond with another core.
     fn has_free(&self, core: CoreId) -> bool {
         self.run.offered() > self.held - self.cores[core].bonds
     }
 
-    /// A client that has a bond with another core; there is one. From a frontlog if it can be, of the first such core.
+    /// Returns a client that has a bond with another core; there is one. Prefers the frontlog of
+    /// the first such core.
     fn bound_elsewhere(&self, core: CoreId) -> ClientId {
         let others = || self.cores.ids().filter(|&other| other != core).map(|other| &self.cores[other]);
         let queued = others().find_map(|other| other.first);
@@ -358,7 +369,7 @@ impl Gr3mp {
         queued.or_else(last).expect("every head on offer has a bond")
     }
 
-    /// The bond that the client should have.
+    /// Returns the bond that the client should have.
     fn bond_of(&self, id: ClientId) -> Bond {
         let core = &self.cores[self.places[id].core];
         if !core.present || !self.run.is_offered(id) {
@@ -372,7 +383,7 @@ impl Gr3mp {
         }
     }
 
-    /// Gives the client the bond it should have.
+    /// Gives the client the bond that it should have.
     fn bind(&mut self, id: ClientId) {
         let bond = self.bond_of(id);
         let place = self.places[id];
@@ -396,7 +407,7 @@ impl Gr3mp {
         }
     }
 
-    /// Takes the client's bond away.
+    /// Removes the client's bond.
     fn unbind(&mut self, id: ClientId) {
         let Place { core, bond } = self.places[id];
         if bond == Bond::Free {
@@ -415,7 +426,7 @@ impl Gr3mp {
         }
     }
 
-    /// The client belongs to this core from now on, with what is in its bank.
+    /// Moves the client, with the work in its bank, to this core.
     fn place_at(&mut self, id: ClientId, to: CoreId) {
         let from = self.places[id].core;
         if from == to {
@@ -432,13 +443,13 @@ impl Gr3mp {
         self.bind(id);
     }
 
-    /// So much work was added to the bank of the client.
+    /// Adds work to the frontlog of the client's core.
     fn add_frontlog(&mut self, id: ClientId, work: i64) {
         self.cores[self.places[id].core].frontlog += work;
         self.frontlog += work;
     }
 
-    /// Gives a newcomer its weight's share of all frontlogs, in whole slots.
+    /// Gives a new client a part of all frontlogs by its weight, in whole slots.
     fn give_share(&mut self, id: ClientId) {
         let quantum = self.run.quantum();
         let (weight, all) = self.run.weights(id);
@@ -451,13 +462,13 @@ impl Gr3mp {
         }
     }
 
-    /// The first core with the least frontlog, of those that are here.
+    /// Returns the first core with the least frontlog, of the present cores.
     fn least_frontlog(&self) -> CoreId {
         let present = self.cores.ids().filter(|&core| self.cores[core].present);
         present.min_by_key(|&core| self.cores[core].frontlog).unwrap_or(CoreId(0))
     }
 
-    /// The client has left the run queue, and so much was in its bank.
+    /// Records that the client has left the run queue with this work in its bank.
     fn forget(&mut self, id: ClientId, bank: i64) {
         self.add_frontlog(id, -bank);
         let core = &mut self.cores[self.places[id].core];
@@ -476,7 +487,7 @@ impl Gr3mp {
     }
 }
 
-/// A weight with so many fraction bits, rounded up to 32 significant ones.
+/// Returns a weight with `fraction` fraction bits, rounded up to 32 significant bits.
 fn fixed(weight: Ratio, fraction: u32) -> u64 {
     let exact = (u128::from(weight.0) << fraction).div_ceil(u128::from(weight.1));
     let beyond = (u128::BITS - exact.leading_zeros()).saturating_sub(u32::BITS);
@@ -498,7 +509,8 @@ mod tests {
     const GR3MP: Gr3mpParams = Gr3mpParams { quantum: Auto::Auto };
     const NOW: Time = Time::ZERO;
 
-    /// Whom the cores serve tick by tick, as numbers from 1; clients arrive in this order.
+    /// Returns the clients that the cores serve at each tick, as numbers from 1. Clients arrive in
+    /// the given order.
     fn ticks(cores: usize, weights: &[u32], order: &[u32], count: usize) -> Vec<String> {
         let weights = weights_of(weights);
         let config = SchedulerConfig { longest: 1, ..config(cores, weights.len(), &weights) };
@@ -537,12 +549,12 @@ mod tests {
         assert!((49..=51).contains(&of_second), "{of_second} of 100");
     }
 
-    /// A policy driven by hand, packets of one quantum.
+    /// A policy driven by hand, with packets of one quantum.
     struct Bench {
         policy: Gr3mp,
         now: u64,
         quantum: u64,
-        /// Slots used for each packet of the last tick.
+        /// The slots used for each packet of the last tick.
         draws: Vec<i64>,
     }
 
@@ -553,7 +565,7 @@ mod tests {
             Self { policy: Gr3mp::new(&GR3MP, &config).expect("valid"), now: 0, quantum, draws: Vec::new() }
         }
 
-        /// With all clients awake, in order.
+        /// Creates a bench with all clients awake, in order.
         fn awake(cores: usize, weights: &[u32]) -> Self {
             let mut bench = Self::new(cores, weights, 1);
             (0..weights.len()).for_each(|client| bench.wake(ClientId::from_index(client)));
@@ -575,7 +587,7 @@ mod tests {
             self.policy.check();
         }
 
-        /// The core serves a packet of a client that has another behind it.
+        /// Lets the core serve a packet of a client that has another packet behind it.
         fn start(&mut self, core: usize) -> ClientId {
             let core = CoreId::from_index(core);
             let client = self.policy.pick(self.now(), core).expect("work conserving");
@@ -594,7 +606,8 @@ mod tests {
             self.policy.check();
         }
 
-        /// The first cores start a packet each, which are done at the next instant. Nobody is on two.
+        /// Lets the first `cores` cores start a packet each; the packets are done at the next
+        /// instant. No client is on two cores.
         fn tick(&mut self, cores: usize) -> Vec<ClientId> {
             self.draws.clear();
             let mut served = Vec::new();
@@ -615,7 +628,7 @@ mod tests {
         }
     }
 
-    /// PROPORTIONAL_SHARE section 4.1: six slots owed, a newcomer of weight 5 of 15.
+    /// PROPORTIONAL_SHARE section 4.1: six slots are owed, and the new client has weight 5 of 15.
     #[test]
     fn a_newcomer_gets_its_share_of_frontlogs() {
         for quantum in [1, 10] {
@@ -635,7 +648,7 @@ mod tests {
         }
     }
 
-    /// The weights in the run queue.
+    /// Returns the weights in the run queue.
     fn weights_in(policy: &Gr3mp, clients: usize) -> Vec<i64> {
         (0..clients).map(|client| policy.run.weights(ClientId::from_index(client)).0).collect()
     }
@@ -661,7 +674,7 @@ mod tests {
     }
 
     impl Twin {
-        /// With the groups and the weights of a policy that has served nobody yet.
+        /// Copies the groups and weights of a policy that has not served a client yet.
         fn of(policy: &Gr3mp, cores: usize, clients: usize) -> Self {
             let group = |(order, weight, used, ring): (u8, i64, i64, Vec<u32>)| {
                 let ring: Vec<usize> = ring.iter().map(|&number| number as usize - 1).collect();
@@ -732,7 +745,7 @@ mod tests {
         }
     }
 
-    /// Mixes of more clients than cores.
+    /// Returns sets of more clients than cores.
     fn mixes(name: &str, cores: usize, sets: u64) -> impl Iterator<Item = Vec<u32>> {
         random_weights(name, sets, 40, 300).filter(move |weights| weights.len() > cores)
     }
@@ -753,7 +766,8 @@ mod tests {
         }
     }
 
-    /// PROPORTIONAL_SHARE section 4.2, as measured there: errors at ticks, slots drawn for one pick, and slots owed to one client.
+    /// PROPORTIONAL_SHARE section 4.2 measured these values: errors at ticks, slots drawn for one
+    /// pick, and slots owed to one client.
     #[test]
     fn errors_draws_and_frontlogs_stay_within_what_was_measured() {
         for (cores, draws_max) in [(2, 4), (4, 14), (8, 22)] {
@@ -781,7 +795,7 @@ mod tests {
         }
     }
 
-    /// A queue from which one of four cores pulls: weights need only be feasible on that.
+    /// Only one of four cores takes packets from the queue: weights need to be feasible on that core only.
     #[test]
     fn cores_that_never_ask_do_not_count() {
         let mut bench = Bench::awake(4, &[3, 1]);
@@ -790,7 +804,7 @@ mod tests {
         assert_eq!((bench.policy.present, of_first), (1, 300));
     }
 
-    /// A core that leaves with work owed leaves its clients to the others, and has them no longer.
+    /// A core that leaves with work owed leaves its clients to the others.
     #[test]
     fn a_core_that_leaves_keeps_nobody() {
         let mut bench = Bench::awake(2, &[5, 4, 3, 2]);
@@ -803,7 +817,7 @@ mod tests {
         assert_eq!(bench.policy.present, 2);
     }
 
-    /// Asked which of several idle cores goes first, the one whose client is ready does.
+    /// Of several idle cores, the core whose client is ready is placed first.
     #[test]
     fn a_client_goes_back_to_its_core() {
         let mut bench = Bench::awake(3, &[1, 1]);

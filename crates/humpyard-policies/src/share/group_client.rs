@@ -1,48 +1,48 @@
-//! A client of group ratio round robin, and the rings in which the clients of a group stand.
+//! A client of group ratio round robin, and the rings of the clients of a group.
 
 use humpyard_core::id::{ClientId, IdVec};
 
-/// Balances are kept in this many fraction bits, and so are weights over the least of their order.
+/// The number of fraction bits of balances, and of weights over the least of their order.
 pub(super) const FRACTION: u32 = 31;
 
 /// The client is in its group's ring.
 pub(super) const MEMBER: u8 = 1;
-/// It is in the ring and idle: it leaves when the ring comes to it.
+/// The client is in the ring and idle: it leaves when the ring reaches it.
 pub(super) const IDLE: u8 = 1 << 1;
-/// Its head may be served.
+/// The client's head may be served.
 pub(super) const OFFERED: u8 = 1 << 2;
-/// Only one core may serve its head.
+/// Only one core may serve the client's head.
 pub(super) const HELD: u8 = 1 << 3;
-/// There is work in its bank.
+/// The client's bank holds work.
 pub(super) const BANKED: u8 = 1 << 4;
-/// Its bank is full.
+/// The client's bank is full.
 pub(super) const FULL: u8 = 1 << 5;
-/// It may be given a slot: to be served, or for its bank.
+/// The client may be given a slot: to be served, or for its bank.
 pub(super) const ABLE: u8 = 1 << 6;
 
-/// What is known of one client. Two to a cache line.
+/// The state of one client. Two fit a cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
 pub(super) struct Client {
-    /// Credit left, times 2^31; negative is debt, of at most 2^32.
+    /// Its remaining credit, times 2^31; negative is debt, of at most 2^32.
     pub(super) balance: i64,
     /// Estimated work of its head, at most a slot.
     pub(super) head: u32,
     /// Its weight over the least of its order, times 2^31.
     pub(super) quota: u32,
-    /// Its packets waiting.
+    /// The number of its waiting packets.
     pub(super) waiting: u32,
-    /// Its neighbours in its group's ring: itself if it is in none.
+    /// Its neighbours in its group's ring: the client itself if it is in no ring.
     pub(super) next: ClientId,
     pub(super) previous: ClientId,
-    /// Its group is that of this order.
+    /// The order of its group.
     pub(super) order: u8,
     /// One bit for each of the constants above.
     pub(super) flags: u8,
 }
 
 impl Client {
-    /// A client that is idle and alone, of this weight.
+    /// Creates an idle client of this weight that is in no ring.
     pub(super) fn new(id: ClientId, weight: u64) -> Self {
         let mut client = Self { balance: 0, head: 0, quota: 0, waiting: 0, next: id, previous: id, order: 0, flags: 0 };
         client.set_weight(weight);
@@ -59,7 +59,7 @@ impl Client {
         self.flags = self.flags & !flag | if on { flag } else { 0 };
     }
 
-    /// What `ABLE` must be.
+    /// Returns the value that `ABLE` must have.
     #[inline]
     pub(super) fn is_able(&self) -> bool {
         let awake = self.flags & (MEMBER | IDLE) == MEMBER;
@@ -79,7 +79,7 @@ impl Client {
     }
 }
 
-/// Puts a client, which is alone, into the ring of `next`, just before it.
+/// Inserts a client that is in no ring just before `next`.
 #[inline]
 pub(super) fn link(clients: &mut IdVec<ClientId, Client>, id: ClientId, next: ClientId) {
     let previous = core::mem::replace(&mut clients[next].previous, id);
@@ -88,7 +88,7 @@ pub(super) fn link(clients: &mut IdVec<ClientId, Client>, id: ClientId, next: Cl
     (client.previous, client.next) = (previous, next);
 }
 
-/// Takes a client out of its ring.
+/// Removes a client from its ring.
 #[inline]
 pub(super) fn unlink(clients: &mut IdVec<ClientId, Client>, id: ClientId) {
     let client = &mut clients[id];
@@ -111,7 +111,7 @@ mod tests {
     fn a_client_is_small() {
         assert_eq!(size_of::<Client>(), 32);
         let bank = size_of::<i64>();
-        // The policy has a ring of its own.
+        // The policy has another ring.
         let ring = size_of::<(ClientId, ClientId, bool)>();
         assert!(size_of::<Client>() + bank + ring <= 64);
     }

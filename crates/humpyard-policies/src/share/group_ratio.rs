@@ -1,8 +1,8 @@
-//! The run queue of group ratio round robin, on one core or several: who is given the next slot?
+//! The run queue of group ratio round robin, on one core or several: which client is given the next slot?
 //!
-//! Clients whose weights have the same highest bit are a group; the groups share slots in the ratio of their weights, and
-//! within a group clients are visited in a ring, for one slot or two. A slot given to a client that cannot be served goes to
-//! its bank. PROPORTIONAL_SHARE sections 3.2, 3.4 and 3.5.
+//! Clients whose weights have the same highest bit form a group. Groups share slots in the ratio of their
+//! weights. Within a group, clients are visited in a ring, for one slot or two. A slot given to a client that
+//! cannot be served goes to its bank. PROPORTIONAL_SHARE sections 3.2, 3.4 and 3.5.
 
 use alloc::boxed::Box;
 
@@ -14,33 +14,34 @@ use super::group_balance::{minus, scale, scaled};
 use super::group_client::{ABLE, BANKED, Client, FRACTION, FULL, HELD, IDLE, MEMBER, OFFERED, link, ring, unlink};
 use super::slot::signed;
 
-/// No fewer than a weight has bits, 32 of a whole weight and 16 of a fraction; a power of two.
+/// The number of orders: a power of two, at least the bits of a weight, 32 of a whole weight and 16
+/// of a fraction.
 const ORDERS: usize = 64;
 
-/// When the first group has used slots of 2^20 rounds, full rounds are subtracted.
+/// When the first group has used the slots of 2^20 rounds, full rounds are subtracted.
 const MANY_ROUNDS: u32 = 20;
 
 /// Clients of weights from 2^order to 2^(order+1) − 1.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Group {
-    /// Sum of its clients' weights; 0 while it has none.
+    /// The sum of its clients' weights; 0 while it has no clients.
     weight: i64,
-    /// Slots used up.
+    /// The slots that it has used.
     slots: i64,
-    /// Work left of its slot; 0 or less between slots.
+    /// The work left in its slot; 0 or less between slots.
     credit: i64,
     /// The client visited last; before the first visit, the client to be visited first.
     cursor: ClientId,
     /// Whether a client was visited.
     begun: bool,
-    /// Whether that visit goes on.
+    /// Whether that visit continues.
     visiting: bool,
-    /// Whether it was passed over, since none of its clients was able.
+    /// Whether it was passed over because none of its clients was able.
     passed: bool,
-    /// Clients that are not idle.
+    /// The number of its clients that are not idle.
     busy: u32,
-    /// Clients that may be given a slot.
+    /// The number of its clients that may be given a slot.
     able: u32,
 }
 
@@ -56,14 +57,14 @@ const NO_GROUP: Group = Group {
     able: 0,
 };
 
-/// What became of a turn.
+/// The result of a turn.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Draw {
-    /// The head of this client is to be served: the same answer until it is dispatched.
+    /// The head of this client is to be served. The answer stays the same until the head is dispatched.
     Served(ClientId),
-    /// So much work went to the bank of this client, which may not be served now.
+    /// This work went to the bank of the client, which may not be served now.
     Banked(ClientId, i64),
-    /// This client was idle and has left the queue, with so much in its bank.
+    /// This client was idle and has left the queue, with this work in its bank.
     Left(ClientId, i64),
 }
 
@@ -72,29 +73,30 @@ pub(super) enum Draw {
 pub(super) struct RunQueue {
     /// Work of one slot.
     quantum: i64,
-    /// No work is added to a bank that holds this much.
+    /// The limit of a bank: no work is added to a bank that holds this much.
     bank_limit: i64,
-    /// Clients whose head may be served.
+    /// The number of clients whose head may be served.
     offered: u32,
-    /// Whose turn it is, as a place in `list`.
+    /// The index in `list` of the group whose turn it is.
     turn: usize,
     /// The order of that group.
     here: u8,
     /// Whether that group's slot has begun.
     in_slot: bool,
-    /// Number of groups that have clients.
+    /// The number of groups that have clients.
     listed: usize,
-    /// Their orders, by weight of the group, greatest first, equal ones by ascending order.
+    /// The orders of these groups, by weight of the group, greatest first; equal ones by ascending order.
     list: [u8; ORDERS],
-    /// By order.
+    /// The groups, by order.
     groups: [Group; ORDERS],
     clients: IdVec<ClientId, Client>,
-    /// Work that clients were given and could not use: paid for by their groups and themselves.
+    /// The work that clients were given and could not use: their groups and they themselves have paid for it.
     banks: IdVec<ClientId, i64>,
 }
 
 impl RunQueue {
-    /// Clients of these weights, all of them idle, in a box: with its groups the queue is large. A weight is below 2^48 and has at most 32 significant bits.
+    /// Creates a queue with clients of these weights, all idle, in a box because the queue is
+    /// large. A weight is below 2^48 and has at most 32 significant bits.
     pub(super) fn new(quantum: i64, bank_limit: i64, clients: usize, weight: impl Fn(ClientId) -> u64) -> Box<Self> {
         Box::new(Self {
             quantum,
@@ -149,12 +151,12 @@ impl RunQueue {
         assert_eq!(offered, self.offered as usize, "heads on offer");
     }
 
-    /// All clients, ascending.
+    /// Returns all clients, ascending.
     pub(super) fn ids(&self) -> impl Iterator<Item = ClientId> + use<> {
         self.clients.ids()
     }
 
-    /// Clients whose head may be served.
+    /// Returns the number of clients whose head may be served.
     #[inline]
     pub(super) fn offered(&self) -> u32 {
         self.offered
@@ -172,52 +174,52 @@ impl RunQueue {
         self.clients[id].is(MEMBER)
     }
 
-    /// Work in the bank of this client.
+    /// Returns the work in the bank of this client.
     #[inline]
     pub(super) fn bank(&self, id: ClientId) -> i64 {
         self.banks[id]
     }
 
-    /// Whether there is work in the bank of this client.
+    /// Whether the bank of this client holds work.
     #[inline]
     pub(super) fn is_banked(&self, id: ClientId) -> bool {
         self.clients[id].is(BANKED)
     }
 
-    /// No work is added to a bank that holds this much, but as a gift.
+    /// Returns the limit of a bank: only a gift is added to a bank that holds this much.
     pub(super) fn bank_limit(&self) -> i64 {
         self.bank_limit
     }
 
-    /// The weight of the client, and of all clients in the queue.
+    /// Returns the weight of the client, and the weight of all clients in the queue.
     pub(super) fn weights(&self, id: ClientId) -> (i64, i64) {
         let groups = self.list[..self.listed].iter().map(|&order| self.groups[usize::from(order)].weight);
         (self.clients[id].weight(), groups.sum())
     }
 
-    /// Work of one slot.
+    /// Returns the work of one slot.
     pub(super) fn quantum(&self) -> i64 {
         self.quantum
     }
 
-    /// The client has one more packet waiting.
+    /// Adds a waiting packet to the client.
     #[inline]
     pub(super) fn add_waiting(&mut self, id: ClientId) {
         let client = &mut self.clients[id];
         client.waiting += 1;
-        // Who is able remains so.
+        // A client that is able remains able.
         if client.flags & (MEMBER | IDLE | ABLE) == MEMBER {
             self.count(id);
         }
     }
 
-    /// The client has so many packets waiting.
+    /// Sets the number of the client's waiting packets.
     pub(super) fn set_waiting(&mut self, id: ClientId, waiting: u32) {
         self.clients[id].waiting = waiting;
         self.count(id);
     }
 
-    /// The client is not idle any more. Whether it was not in the queue.
+    /// Wakes an idle client. Returns whether it was not in the queue.
     pub(super) fn wake(&mut self, id: ClientId) -> bool {
         let client = &mut self.clients[id];
         if client.is(MEMBER) {
@@ -230,7 +232,7 @@ impl RunQueue {
         true
     }
 
-    /// The client's head may be served.
+    /// Records that the client's head may be served.
     #[inline]
     pub(super) fn offer(&mut self, id: ClientId, head: &Packet) {
         let client = &mut self.clients[id];
@@ -238,7 +240,7 @@ impl RunQueue {
         client.waiting = client.waiting.max(1);
         client.head = head.estimate.min(self.quantum as u64) as u32;
         self.offered += 1;
-        // It is awake, and was not held while its head was not on offer.
+        // The client is awake, and was not held while its head was not on offer.
         if !client.is(ABLE) {
             client.set(ABLE, true);
             let order = client.order;
@@ -246,19 +248,19 @@ impl RunQueue {
         }
     }
 
-    /// Whether only one core may serve the head of the client, which is on offer.
+    /// Sets whether only one core may serve the client's head, which is on offer.
     #[inline]
     pub(super) fn hold(&mut self, id: ClientId, held: bool) {
         let client = &mut self.clients[id];
         client.set(HELD, held);
-        // With room in its bank it is able all the same.
+        // A client with room in its bank is able in any case.
         if client.is(FULL) {
             self.count(id);
         }
     }
 
-    /// What becomes of the next turn. `is_free` says whether a client whose head is on offer may be served; there is one, whose
-    /// bank is empty, or else there is no end.
+    /// Returns the result of the next turn. `is_free` tells whether a client whose head is on offer may be
+    /// served. There must be such a client with an empty bank; otherwise the loop does not end.
     #[inline]
     pub(super) fn draw(&mut self, is_free: impl Fn(ClientId) -> bool) -> Draw {
         loop {
@@ -280,7 +282,7 @@ impl RunQueue {
         }
     }
 
-    /// The client's head goes to a core. The work that its bank paid of the estimate.
+    /// Dispatches the client's head. Returns the part of the estimate that its bank paid.
     #[inline]
     pub(super) fn dispatch(&mut self, id: ClientId, estimate: Work) -> i64 {
         let work = signed(estimate);
@@ -291,7 +293,7 @@ impl RunQueue {
         if client.is(BANKED) {
             return self.pay(id, work);
         }
-        // Awake and its bank empty, it was able, and is as long as packets wait.
+        // The client was awake with an empty bank, so it was able. It stays able as long as packets wait.
         let group = &mut self.groups[usize::from(client.order) % ORDERS];
         if client.waiting == 0 {
             client.set(ABLE, false);
@@ -301,7 +303,8 @@ impl RunQueue {
         0
     }
 
-    /// The bank of a client pays what it can of so much work, and the client the rest. What the bank paid.
+    /// Lets the bank of a client pay as much of the work as it can, and the client the rest.
+    /// Returns the part that the bank paid.
     #[cold]
     fn pay(&mut self, id: ClientId, work: i64) -> i64 {
         let paid = work.min(self.banks[id]);
@@ -311,7 +314,7 @@ impl RunQueue {
         paid
     }
 
-    /// A packet cost this instead of its estimate.
+    /// Corrects the charge of a packet by the difference between its actual work and its estimate.
     #[inline]
     pub(super) fn settle(&mut self, id: ClientId, used: Work, estimate: Work) {
         if used != estimate {
@@ -319,11 +322,11 @@ impl RunQueue {
         }
     }
 
-    /// The client has nothing waiting and nothing in service.
+    /// Records that the client has no packet waiting or in service.
     pub(super) fn block(&mut self, id: ClientId) {
         let client = &mut self.clients[id];
         client.set(IDLE, true);
-        // What is left of its visit it keeps, up to one slot.
+        // The client keeps the rest of its visit, up to one slot.
         client.balance = client.balance.min(self.quantum << FRACTION);
         let group = &mut self.groups[usize::from(client.order) % ORDERS];
         if client.is(ABLE) {
@@ -334,14 +337,14 @@ impl RunQueue {
         group.busy -= 1;
     }
 
-    /// The client, idle, is gone and owes nothing any more. What was in its bank.
+    /// Removes an idle client that is gone, and clears its debts. Returns the work that was in its bank.
     pub(super) fn end(&mut self, id: ClientId) -> i64 {
         let bank = if self.is_member(id) { self.leave(id) } else { 0 };
         self.clients[id].balance = 0;
         bank
     }
 
-    /// Gives the client another weight. What was in its bank, which it has lost if it is in another group now.
+    /// Sets the weight of the client. If its group changes, it loses the work in its bank. Returns that work.
     pub(super) fn set_weight(&mut self, id: ClientId, weight: u64) -> i64 {
         let before = self.clients[id];
         let mut after = before;
@@ -359,7 +362,7 @@ impl RunQueue {
         }
         let client = &mut self.clients[id];
         client.set_weight(weight);
-        // Whole units of work.
+        // Rounds down to whole units of work.
         client.balance = (client.balance >> FRACTION) << FRACTION;
         if before.is(MEMBER) && !before.is(IDLE) {
             self.join(id);
@@ -367,7 +370,8 @@ impl RunQueue {
         bank
     }
 
-    /// Gives the client another weight; all else it keeps but, in another group, what is left of its visit.
+    /// Sets the weight of the client, which keeps all its state. Only a change of group ends the
+    /// rest of its visit.
     pub(super) fn readjust(&mut self, id: ClientId, weight: u64) {
         let before = self.clients[id];
         let bank = self.set_weight(id, weight);
@@ -382,7 +386,7 @@ impl RunQueue {
         }
     }
 
-    /// Adds so much work to the bank of a client, at nobody's expense.
+    /// Adds work to the bank of a client without charging anyone.
     pub(super) fn give(&mut self, id: ClientId, work: i64) {
         self.set_bank(id, self.banks[id] + work);
         self.count(id);
@@ -395,7 +399,8 @@ impl RunQueue {
         client.set(FULL, work >= self.bank_limit);
     }
 
-    /// The slot of a group: the client to serve, or who was given the slot, or left the group instead.
+    /// Runs the slot of a group. Returns the client to serve, or the client that was given the
+    /// slot, or that has left the group.
     ///
     /// Some client of the group is able, or all are idle.
     #[inline]
@@ -428,7 +433,7 @@ impl RunQueue {
         }
     }
 
-    /// Gives what is left of the slot of a group to the bank of the client that it is at.
+    /// Moves the rest of a group's slot to the bank of the client at its cursor.
     #[cold]
     fn bank_slot(&mut self, order: u8) -> Draw {
         let group = &self.groups[usize::from(order) % ORDERS];
@@ -444,7 +449,7 @@ impl RunQueue {
         Draw::Left(id, bank)
     }
 
-    /// Ends the slot of the group whose turn it is, and gives the turn on.
+    /// Ends the slot of the current group, and passes the turn on.
     #[inline]
     fn advance(&mut self) {
         self.in_slot = false;
@@ -463,7 +468,7 @@ impl RunQueue {
         }
     }
 
-    /// Gives the turn to the next group that has able clients, or idle ones alone; there is one.
+    /// Gives the turn to the next group that has able clients, or only idle ones; there is one.
     fn pass(&mut self) {
         self.in_slot = false;
         loop {
@@ -476,14 +481,14 @@ impl RunQueue {
         }
     }
 
-    /// Charges a client and its group so much work; less than 0 gives work back.
+    /// Charges work to a client and its group; negative work is given back.
     fn charge(&mut self, id: ClientId, work: i64) {
         let client = &mut self.clients[id];
         let group = &mut self.groups[usize::from(client.order) % ORDERS];
         charge(client, group, work, self.quantum);
     }
 
-    /// Counts the client among the able ones of its group if it is one.
+    /// Updates whether the client counts as able in its group.
     fn count(&mut self, id: ClientId) {
         let client = &mut self.clients[id];
         let able = client.is_able();
@@ -499,7 +504,7 @@ impl RunQueue {
         }
     }
 
-    /// The group has one more able client.
+    /// Counts one more able client of the group.
     #[inline]
     fn add_able(&mut self, order: u8) {
         let group = &mut self.groups[usize::from(order) % ORDERS];
@@ -509,7 +514,8 @@ impl RunQueue {
         }
     }
 
-    /// A group that was passed over has an able client again: it is no further behind than one that comes.
+    /// Resumes a group that was passed over and has an able client again. It is no further behind
+    /// than a new group.
     #[cold]
     fn resume(&mut self, order: u8) {
         let list = self.list[..self.listed].iter().map(|&other| usize::from(other));
@@ -521,7 +527,7 @@ impl RunQueue {
         group.slots = group.slots.max(due.unwrap_or(i64::MIN));
     }
 
-    /// Takes a client into its group, at the end of the ring's round.
+    /// Adds a client to its group, at the end of the ring's round.
     fn join(&mut self, id: ClientId) {
         let client = &mut self.clients[id];
         client.set(MEMBER, true);
@@ -543,7 +549,7 @@ impl RunQueue {
         self.reweigh(order, weight);
     }
 
-    /// Takes a client out of its group. What was in its bank, which is taken away.
+    /// Removes a client from its group. Returns the work that was in its bank, which is cleared.
     fn leave(&mut self, id: ClientId) -> i64 {
         let client = &mut self.clients[id];
         let (order, weight, banked) = (client.order, client.weight(), client.is(BANKED));
@@ -565,7 +571,7 @@ impl RunQueue {
         bank
     }
 
-    /// Adds to the weight of a group: its place in the list and the slots it has used up follow.
+    /// Adds to the weight of a group, and adapts its place in the list and its used slots.
     fn reweigh(&mut self, order: u8, change: i64) {
         if self.listed > 0 {
             let first = &self.groups[usize::from(self.list[0])];
@@ -576,7 +582,7 @@ impl RunQueue {
         let group = &mut self.groups[usize::from(order) % ORDERS];
         let (before, after) = (group.weight, group.weight + change);
         if self.listed == 1 && before > 0 && after > 0 {
-            // The only group keeps its place, and its slot is over.
+            // The only group keeps its place, and its slot ends.
             (group.weight, group.slots) = (after, scale(group.slots, after, before));
             (self.turn, self.here, self.in_slot) = (0, order, false);
             return;
@@ -601,20 +607,20 @@ impl RunQueue {
         self.give_turn(turn);
     }
 
-    /// Puts a group at the end of the list, and returns its place there.
+    /// Appends a group to the list, and returns its index.
     fn append(&mut self, order: u8) -> usize {
         self.list[self.listed % ORDERS] = order;
         self.listed += 1;
         self.listed - 1
     }
 
-    /// Takes the group at this place out of the list.
+    /// Removes the group at this index from the list.
     fn take_out(&mut self, place: usize) {
         self.list.copy_within(place + 1..self.listed, place);
         self.listed -= 1;
     }
 
-    /// Moves the group at this place, whose weight has changed, to where it belongs, and returns its place there.
+    /// Moves the group at this index, whose weight has changed, to its right place. Returns the new index.
     #[inline]
     fn settle_place(&mut self, mut place: usize) -> usize {
         while place > 0 && self.is_before(place, place - 1) {
@@ -628,7 +634,8 @@ impl RunQueue {
         place
     }
 
-    /// Whether the group at one place belongs before that at another: it weighs more, or as much and has the lower order.
+    /// Whether the group at one index belongs before another: it is heavier, or equally heavy with
+    /// the lower order.
     #[inline]
     fn is_before(&self, place: usize, other: usize) -> bool {
         let rank = |place: usize| {
@@ -638,7 +645,8 @@ impl RunQueue {
         rank(place) < rank(other)
     }
 
-    /// The group whose turn it is, if that is not the first. The group of a slot that is over has had its turn.
+    /// Returns the group whose turn it is. `None`: it is the first. The group of a finished slot
+    /// has had its turn.
     fn turn_beyond_first(&mut self) -> Option<u8> {
         if self.listed > 0 && self.in_slot && self.groups[usize::from(self.here)].credit <= 0 {
             self.advance();
@@ -646,7 +654,7 @@ impl RunQueue {
         Some(self.here).filter(|_| self.turn > 0)
     }
 
-    /// Gives the turn to this group, if it is listed, or else to the first.
+    /// Gives the turn to this group if it is listed, or else to the first.
     fn give_turn(&mut self, order: Option<u8>) {
         let place = order.and_then(|order| self.list[..self.listed].iter().position(|&listed| listed == order));
         self.in_slot &= place.is_some();
@@ -654,7 +662,8 @@ impl RunQueue {
         self.here = self.list[self.turn];
     }
 
-    /// Takes as many full rounds from the slots of every group as each has had: no decision depends on it.
+    /// Subtracts full rounds from the slots of every group, as many as each has had. No decision
+    /// depends on them.
     pub(super) fn normalise(&mut self) {
         let list = || self.list[..self.listed].iter().map(|&order| usize::from(order));
         let rounds = list().map(|order| self.groups[order].slots.div_euclid(self.groups[order].weight)).min();
@@ -663,14 +672,14 @@ impl RunQueue {
         }
     }
 
-    /// The place of a listed group in the list.
+    /// Returns the index of a listed group.
     fn place_of(&self, order: u8) -> usize {
         let place = self.list[..self.listed].iter().position(|&listed| listed == order);
         place.expect("a group that has clients is listed")
     }
 }
 
-/// Charges a client and its group so much work; less than 0 gives work back.
+/// Charges work to a client and its group; negative work is given back.
 #[inline]
 fn charge(client: &mut Client, group: &mut Group, work: i64, quantum: i64) {
     client.balance = minus(client.balance, scaled(work));
@@ -689,7 +698,8 @@ mod tests {
     use alloc::vec::Vec;
 
     impl RunQueue {
-        /// Order, weight and slots used of each group, and the numbers of its clients from the cursor.
+        /// Returns the order, weight and used slots of each group, and the numbers of its clients
+        /// from the cursor.
         pub(in crate::share) fn state(&self) -> Vec<(u8, i64, i64, Vec<u32>)> {
             let group = |&order: &u8| {
                 let group = &self.groups[usize::from(order)];
@@ -699,7 +709,7 @@ mod tests {
             self.list[..self.listed].iter().map(group).collect()
         }
 
-        /// What is left of a client's visits, in slots.
+        /// Returns the rest of a client's visits, in slots.
         pub(in crate::share) fn slots_left(&self, id: ClientId) -> f64 {
             self.clients[id].balance as f64 / (self.quantum << FRACTION) as f64
         }

@@ -1,24 +1,30 @@
-//! Locality-aware predictive scheduling: a core stays with an application while that has the work for it.
+//! Locality-aware predictive scheduling: a core stays with an application while the application has
+//! enough work for it.
 //!
-//! **Idea.** Fetching another program into a core's cache costs time. Of n cores an application should have as many as it has of
-//! the estimated work that waits: its target T. A core whose application still has packets stays, unless another lacks so many
-//! more cores that it must give way. What goes next is the oldest packet of the application chosen.
+//! **Idea.** Fetching another program into a core's cache costs time. The target T of an
+//! application is its part of all waiting estimated work, times the n cores. A core stays while its
+//! application has packets, unless another application lacks sufficiently many more cores. The
+//! oldest packet of the chosen application is served next.
 //!
 //! **Source.** The EFQ and LAP paper; PREDICTIVE section 7.
 //!
-//! **Promises.** Work conserving. One application alone runs cold once for each core.
+//! **Promises.** Work conserving. A single application runs cold once on each core.
 //!
-//! **Cost.** O(N) for a decision of N cores, over the applications that have cores; O(log n) for a change of one of n that has none.
-//! `round` is O(n), and `largest-remainder` O(n log W) for W of work.
+//! **Cost.** A decision of N cores is O(N), over the applications that have cores. A change of one
+//! of n applications without cores is O(log n). `round` is O(n), and `largest-remainder` O(n log W)
+//! for W of work.
 //!
-//! **Invariants.** An application's cores are those whose last packet was its own; all together there are at most N. Visible
-//! work is 0 if and only if no packet is visible. An application whose head may be served, but is not visible, is in `beyond`.
+//! **Invariants.** An application's cores are those whose last packet was its own; in total there
+//! are at most N. Visible work is 0 if and only if no packet is visible. An application whose head
+//! may be served but is not visible is in `beyond`.
 //!
-//! **Departures.** Applications are the clients of the queue: run with one client for each service, and with free flow order, as
-//! one application must be on several cores at once. Where order is kept all the same, and no visible head may be served, the
-//! head that has been on offer longest goes. N is how many cores have taken packets from this queue. Weights mean nothing here.
-//! Comparisons are exact: work times cores instead of targets. The paper rounds targets, without saying how: `rule=round` and
-//! `rule=largest-remainder` are there to compare with, and come no nearer to the best than .96 to .97 of it.
+//! **Departures.** Applications are the clients of the queue. Use one client for each service, and
+//! free flow order, because an application must be on several cores at once. If order is kept and
+//! no visible head may be served, the head that has been on offer longest is served. N is the
+//! number of cores that have taken packets from this queue. Weights have no effect. Comparisons are
+//! exact: they use work times cores instead of targets. The paper rounds targets, without a rule:
+//! `rule=round` and `rule=largest-remainder` allow a comparison, and reach only .96 to .97 of the
+//! best throughput.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, Id};
@@ -52,8 +58,8 @@ params! {
 pub struct Lap {
     window: Window,
     partition: Partition<ClientId>,
-    /// The applications whose head may be served, but is not visible, in the order in which they came to be so: the circle of
-    /// `end`, which is none.
+    /// The applications whose head may be served but is not visible, in the order in which this
+    /// began. They form the circle of `end`, which stands for no application.
     beyond: IdCircles<ClientId>,
     end: ClientId,
 }
@@ -143,7 +149,7 @@ impl Share for Lap {
 }
 
 impl Lap {
-    /// Files an application by its visible work, and by whether its head is in sight.
+    /// Files an application by its visible work, and by whether its head is visible.
     fn file(&mut self, id: ClientId) {
         let work = self.window.work_of(id);
         self.partition.set_work(id, work);
@@ -153,7 +159,7 @@ impl Lap {
         }
     }
 
-    /// The application that has been in `beyond` longest.
+    /// Returns the application that has been in `beyond` longest.
     #[inline]
     fn first_beyond(&self) -> Option<ClientId> {
         Some(self.beyond.next(self.end)).filter(|&id| id != self.end)
@@ -180,7 +186,8 @@ mod tests {
         Packet { sequence, estimate, ..Packet::default() }
     }
 
-    /// Applications with so many cores each, all idle, and one waiting packet of so much work each, the first the oldest.
+    /// Returns a policy in a known state: applications with these numbers of cores, all idle, and
+    /// one waiting packet of the given work each. The first packet is the oldest.
     fn standing(params: &LapParams, cores: &[u32], work: &[Work]) -> Lap {
         let total: u32 = cores.iter().sum();
         let mut lap = Lap::new(params, &config(total as usize, cores.len(), &[])).unwrap();
@@ -215,7 +222,7 @@ mod tests {
         assert_eq!(standing(&lap, &[5, 8, 3], &[45, 35, 20]).pick(NOW, CoreId(5)), Some(ClientId(0)), "-.4 < 2.2");
     }
 
-    /// T = (2, 1) with three cores, of which the first application has none, the second all: d = (2, -2).
+    /// T = (2, 1) with three cores; the second application has all of them: d = (2, -2).
     #[test]
     fn hysteresis_counts_cores() {
         for (hysteresis, expected) in [(0, 0), (1, 0), (2, 0), (3, 1), (1_000_000, 1)] {
@@ -237,7 +244,7 @@ mod tests {
         assert_eq!(lap.pick(NOW, CoreId(2)), Some(ClientId(4)));
     }
 
-    /// Needs of more than 64 bits decide as those of few do.
+    /// Needs of more than 64 bits give the same decisions as smaller ones.
     #[test]
     fn years_of_work_are_compared_exactly() {
         for scale in [1, 1 << 57] {
@@ -279,11 +286,11 @@ mod tests {
         assert_eq!(lap.pick(NOW, CoreId(0)), Some(ClientId(1)), "the core's own application is out of sight");
         lap.on_push_out(NOW, ClientId(1), &packet(1, 20), 0);
         lap.check();
-        // As if its head, which is never pushed out, were another.
+        // A head is never pushed out, so the dropped packet counts as one behind another head.
         assert_eq!(lap.pick(NOW, CoreId(0)), Some(ClientId(2)), "it came into sight");
     }
 
-    /// Where order is kept, the visible packets may all have to wait for their cores.
+    /// If order is kept, all visible packets may have to wait for their cores.
     #[test]
     fn what_is_out_of_sight_goes_before_a_core_idles() {
         let mut lap = Lap::new(&LapParams { visible: 1, ..LapParams::default() }, &config(2, 3, &[])).unwrap();
@@ -307,29 +314,29 @@ mod tests {
         assert_eq!(lap.partition.holders(), 1);
     }
 
-    /// A program of Table 1: its time in nanoseconds for a packet, and to fetch it.
+    /// The programs of Table 1: time in nanoseconds for a packet, and to fetch the program.
     const ENCRYPT: LinearCost = LinearCost { fixed: 320_000, per_byte_milli: 1_300_000, cold: 170_000 };
     const COMPRESS: LinearCost = LinearCost { fixed: 970_000, per_byte_milli: 7_600_000, cold: 950_000 };
     const CORRECT: LinearCost = LinearCost { fixed: 320_000, per_byte_milli: 9_200_000, cold: 175_000 };
 
-    /// A buffer that is always full: for each packet that leaves another comes, of an application that is drawn.
+    /// A buffer that is always full: each packet that leaves is replaced by one of a random application.
     struct Saturated<D> {
         scheduler: Scheduler<Never, Lap, Never>,
         programs: Vec<LinearCost>,
         draw: D,
         random: Random,
         now: Time,
-        /// When each core is done.
+        /// The times when the cores are done.
         busy: BTreeSet<(Time, CoreId, Slot)>,
         served: u64,
         cold: u64,
-        /// Time that warm cores would have taken for what was served.
+        /// The time that warm cores would have taken for the served packets.
         work: u64,
         warm: Vec<Option<usize>>,
     }
 
     impl<D: FnMut(&mut Random, u64) -> usize> Saturated<D> {
-        /// With so many packets more than those that are visible.
+        /// Creates a buffer with `waiting` packets.
         fn new(params: &LapParams, waiting: usize, programs: &[LinearCost], seed: u64, draw: D) -> Self {
             const CORES: usize = 16;
             let config = SchedulerConfig {
@@ -364,7 +371,7 @@ mod tests {
             self.scheduler.on_arrival(self.now, &Packet { client, service, length, ..Packet::default() });
         }
 
-        /// Serves so many packets.
+        /// Serves `packets` packets.
         fn serve(&mut self, packets: u64) {
             let end = self.served + packets;
             while self.served < end {
@@ -387,13 +394,14 @@ mod tests {
             }
         }
 
-        /// Cores that are warm for an application.
+        /// Returns the number of cores that are warm for an application.
         fn cores(&self, application: usize) -> usize {
             self.warm.iter().filter(|&&warm| warm == Some(application)).count()
         }
     }
 
-    /// Throughput relative to cores that are never cold, and the fraction of cold packets, with ten copies of each program.
+    /// Returns the throughput relative to cores that are never cold, and the fraction of cold
+    /// packets, with ten copies of each program.
     fn thirty_applications(rule: Rule, hysteresis: u64, visible: usize) -> (f64, f64) {
         let programs: Vec<LinearCost> = (0..30).map(|at| [ENCRYPT, COMPRESS, CORRECT][at % 3]).collect();
         let params = LapParams { visible: visible as u64, hysteresis, rule };
@@ -403,8 +411,9 @@ mod tests {
         (throughput, saturated.cold as f64 / saturated.served as f64)
     }
 
-    /// The table of PREDICTIVE section 7. It gives the mean length, 322 bytes, but no distribution, which moves the throughput in
-    /// the shortest window between .90 and .93; so it is held to .012, and cold packets to .03.
+    /// The table of PREDICTIVE section 7. It gives the mean length, 322 bytes, but no distribution.
+    /// The distribution moves the throughput in the shortest window between .90 and .93. So the
+    /// test accepts errors of .012, and of .03 for cold packets.
     #[test]
     fn table_of_the_specification() {
         let h_1 = [
@@ -446,7 +455,7 @@ mod tests {
         assert_eq!(saturated.cold, 16);
     }
 
-    /// With more hysteresis than there are cores, a core leaves an application only when that has nothing visible.
+    /// With more hysteresis than cores, a core leaves an application only when it has no visible packet.
     #[test]
     fn endless_hysteresis_is_exhaustive() {
         let params = LapParams { hysteresis: 1_000_000, ..LapParams::default() };
@@ -477,7 +486,8 @@ mod tests {
         }
     }
 
-    /// Thirds, then .8, .1 and .1: cores follow within some hundred packets, of which more than half were in the buffer.
+    /// Thirds, then .8, .1 and .1: cores follow within some hundred packets, more than half of
+    /// which were in the buffer.
     #[test]
     fn cores_follow_the_work() {
         const SHIFT: u64 = 2000;

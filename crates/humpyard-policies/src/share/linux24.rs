@@ -1,27 +1,33 @@
-//! The scheduler of Linux 2.4: of all clients that are ready the one with the most goodness.
+//! The scheduler of Linux 2.4: serves the ready client with the most goodness.
 //!
-//! **Idea.** Time goes in epochs. A client begins one with so many ticks; its *goodness* is what is left of them and its
-//! priority, and 0 when nothing is left. The client of the most goodness is served. When none of the ready clients has ticks
-//! left the next epoch begins: every client gets its ticks anew, and one that was idle keeps half of what it had.
+//! **Idea.** Time is divided into epochs. A client begins an epoch with a number of ticks. Its
+//! *goodness* is its remaining ticks plus its priority, and 0 when no tick remains. The client with
+//! the most goodness is served. When no ready client has ticks left, the next epoch begins: every
+//! client receives its ticks again. A client that was idle keeps half of its remaining ticks.
 //!
-//! **Source.** Linux 2.4, kernel/sched.c at 100 ticks a second; a rival of Caprita, Chan, Nieh, Stein, Zheng. Group ratio
-//! round-robin. USENIX ATC 2005.
+//! **Source.** Linux 2.4, kernel/sched.c at 100 ticks a second; compared in Caprita, Chan, Nieh,
+//! Stein, Zheng. Group ratio round-robin. USENIX ATC 2005.
 //!
-//! **Promises.** Work conserving. With t_i ticks an epoch, on one core: |W_i/t_i − W_j/t_j| ≤ 3 ticks + longest_i/t_i +
-//! longest_j/t_j while both are backlogged. A share is in whole ticks, and ticks are from 1 to 11: the service of weights above 11 is
-//! that of 11.
+//! **Promises.** Work conserving. With t_i ticks per epoch, on one core: |W_i/t_i − W_j/t_j| ≤ 3
+//! ticks + longest_i/t_i + longest_j/t_j while both are backlogged. A share is a whole number of
+//! ticks from 1 to 11: weights above 11 get the service of 11.
 //!
 //! **Cost.** `pick` O(n) in the ready clients, as in the kernel; the events O(1).
 //!
-//! **Invariants.** `ready` holds exactly the clients whose head may be served. What is left of a client is that of epoch
-//! `epoch`, which is not after that of the policy.
+//! **Invariants.** `ready` holds exactly the clients whose head may be served. A client's remaining
+//! ticks are those of its `epoch`, which is not after that of the policy.
 //!
-//! **Departures.** The weight w gives the nice value: t = min(w, 11) ticks are those of nice 20 − 4(t − 1), at most 19; nice 0
-//! has 6. A tick is work, not time, and none is lost between two clients: what a client uses of one, or beyond its last, is
-//! carried. Epochs are counted, and a client that was idle is brought up to date when it wakes, which the kernel does for all
-//! clients when an epoch begins. Of equal goodness goes the lower id, in the kernel who woke last. Who is ready is served when a
-//! packet is done, not before. One queue of all cores, as in the kernel, where a client has 15 more on the core that served
-//! it last (if there are several), and 1 more if it was the last there.
+//! **Departures.**
+//! - The weight w gives the nice value: t = min(w, 11) ticks are those of nice 20 − 4(t − 1), at
+//!   most 19; nice 0 has 6.
+//! - A tick is work, not time, and no work is lost between two clients: partly used ticks and
+//!   overruns are carried.
+//! - Epochs are counted, and a client that was idle is updated when it wakes. The kernel updates
+//!   all clients when an epoch begins.
+//! - Of equal goodness, the lower id is served; the kernel serves the client that woke last.
+//! - A ready client is served when a packet is done, not before.
+//! - All cores share one queue, as in the kernel. With several cores, a client has 15 more goodness
+//!   on the core that served it last. It has 1 more if it was the last client there.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, IdVec};
@@ -43,29 +49,29 @@ params! {
 
 /// The ticks of nice −20.
 const TICKS_MAX: u32 = 11;
-/// What a core is worth to a client that it served last: the kernel's penalty for a change of processor.
+/// The bonus of a client on the core that served it last: the kernel's penalty for a change of processor.
 const SAME_CORE: i64 = 15;
-/// What it is worth to be the last client of a core: the kernel's advantage of the same memory.
+/// The bonus of the last client of a core: the kernel's advantage of the same memory.
 const SAME_MEMORY: i64 = 1;
-/// The epoch of a client that has not been there yet.
+/// The epoch of a new client.
 const NEVER: u64 = u64::MAX;
 
-/// The ticks of an epoch by weight.
+/// Returns the ticks of an epoch for a weight.
 fn ticks(weight: Weight) -> i64 {
     i64::from(weight.get().min(TICKS_MAX))
 }
 
-/// 20 less the nice value, by weight.
+/// Returns 20 minus the nice value for a weight.
 fn priority(weight: Weight) -> i64 {
     (4 * (ticks(weight) - 1)).max(1)
 }
 
-/// What is known of one client.
+/// The state of one client.
 #[derive(Clone, Copy, Debug)]
 struct Client {
-    /// Work left of its ticks, in `epoch`; negative is debt.
+    /// The work left of its ticks, in `epoch`; negative is debt.
     left: i64,
-    /// The epoch of which `left` is.
+    /// The epoch to which `left` belongs.
     epoch: u64,
     weight: Weight,
     /// The core that served it last.
@@ -73,12 +79,13 @@ struct Client {
 }
 
 impl Client {
-    /// Ticks left, with the one that is begun.
+    /// Returns the remaining ticks, a partly used one included.
     fn counter(&self, tick: i64) -> i64 {
         if self.left > 0 { (self.left - 1) / tick + 1 } else { 0 }
     }
 
-    /// Brings what is left up to this epoch. O(log left): what is kept of former epochs is half of a half.
+    /// Updates the remaining work to this epoch. O(log left), because the rest of former epochs is
+    /// halved in each.
     #[inline]
     fn catch_up(&mut self, epoch: u64, tick: i64) {
         if self.epoch != epoch {
@@ -109,7 +116,7 @@ impl Client {
         }
     }
 
-    /// In how many epochs it has ticks again.
+    /// Returns the number of epochs after which it has ticks again.
     fn epochs_of_debt(&self, tick: i64) -> u64 {
         self.left.min(0).unsigned_abs() / (ticks(self.weight) * tick) as u64 + 1
     }
@@ -124,7 +131,7 @@ pub struct Linux24 {
     /// The clients whose head may be served.
     ready: IdSet<ClientId>,
     clients: IdVec<ClientId, Client>,
-    /// Whom each core served last.
+    /// The client that each core served last.
     last: IdVec<CoreId, Option<ClientId>>,
     ties: Ties,
 }
@@ -235,7 +242,8 @@ impl Linux24 {
         client
     }
 
-    /// The ready client of the most goodness for a core; if none has ticks left, in how many epochs the first has.
+    /// Returns the ready client with the most goodness for a core. If none has ticks left, returns
+    /// the number of epochs until the first one has.
     fn best(&mut self, core: CoreId) -> Result<ClientId, u64> {
         let (last, several) = (self.last[core], self.last.len() > 1);
         let (mut best, mut most, mut epochs) = (None, 0, u64::MAX);
@@ -267,7 +275,8 @@ mod tests {
 
     const LINUX24: Linux24Params = Linux24Params { quantum: Auto::Auto };
 
-    /// Weights are the ticks of nice values, as the kernel counts them at 100 Hz: a quarter of 20 - nice, and 1.
+    /// Weights are the ticks of nice values, as the kernel counts them at 100 Hz: a quarter of 20 -
+    /// nice, plus 1.
     #[test]
     fn weights_are_nice_values() {
         for weight in 1..=20 {
@@ -278,8 +287,9 @@ mod tests {
         assert_eq!([1, 6, 11, 12].map(|weight| 20 - priority(Weight::new(weight).unwrap())), [19, 0, -20, -20]);
     }
 
-    /// By hand: on A goodness is 11, 6, 2 at first. On B, where 12 is 11, clients 2 and 3 are equal (11); the one that was served
-    /// last is 1 better, so they take turns of 2, 3 and 1; then 4, 5, 6, with 6.
+    /// By hand: on A, goodness is 11, 6, 2 at first. On B, where 12 counts as 11, clients 2 and 3
+    /// are equal (11). The client served last is 1 better, so they take turns of 2, 3 and 1; then
+    /// follow 4, 5, 6, with 6.
     #[test]
     fn heavy_clients_use_their_ticks_first() {
         assert_eq!(unit_sequence::<Linux24>(&LINUX24, &A, 12), "111223111223");
@@ -294,8 +304,8 @@ mod tests {
         assert_eq!(sequence::<Linux24>(&LINUX24, &V, 14, 10, v_work), "11112223111122");
     }
 
-    /// An epoch is a round of `wrr`, each client's ticks together but for equal priorities: so its bounds are as wide, for
-    /// weights up to 11.
+    /// An epoch is a round of `wrr` in which each client uses its ticks together, except at equal
+    /// priorities. So its bounds are as wide, for weights up to 11.
     #[test]
     fn an_epoch_gives_exactly_the_ticks() {
         for weights in random_weights("linux24", 100, 12, 11) {
@@ -312,7 +322,8 @@ mod tests {
         }
     }
 
-    /// A client that is idle keeps half of its ticks from epoch to epoch: with 4, 4 + 2 = 6, then 7 at most.
+    /// An idle client keeps half of its ticks from epoch to epoch: with 4 ticks, it has 4 + 2 = 6,
+    /// then at most 7.
     #[test]
     fn who_was_idle_has_up_to_twice_its_ticks() {
         let mut desk = Desk::<Linux24>::new(&LINUX24, &[4, 4]);
@@ -321,14 +332,14 @@ mod tests {
         desk.block(2);
         desk.wake(&[1]);
         assert_eq!(desk.serve(4), "1111");
-        // 3 of client 2 are left, so client 1 begins the next epochs alone.
+        // Client 2 has 3 ticks left, so client 1 begins the next epochs alone.
         assert_eq!(desk.serve(40), "1".repeat(40));
         desk.wake(&[2]);
         let served = desk.serve(15);
         assert_eq!(served.chars().filter(|&client| client == '2').count(), 7 + 4, "{served}");
     }
 
-    /// One epoch more, and it makes no difference: half of 7, and 4, are 7.
+    /// More epochs change nothing: 4 plus the kept half of 7 is 7.
     #[test]
     fn epochs_are_caught_up_with_at_once() {
         let fresh = Client { left: 40, epoch: 0, weight: Weight::new(4).unwrap(), core: None };
@@ -345,7 +356,7 @@ mod tests {
         assert_eq!(debtor.left, 25);
     }
 
-    /// A packet that cost 1,000 times what was estimated is paid for, in one pick.
+    /// A packet costs 1,000 times its estimate; a single pick pays off the epochs of debt.
     #[test]
     fn a_debt_lasts_for_epochs() {
         let work = |client: ClientId, number: u64| (1, if (client.0, number) == (0, 0) { 1000 } else { 1 });
@@ -353,7 +364,7 @@ mod tests {
         desk.wake(&[1]);
         assert_eq!(desk.serve(3), "111");
         desk.wake(&[2]);
-        // Client 1 has used up what epoch 500 gave it.
+        // Client 1 has used its ticks of epoch 500.
         assert_eq!(desk.serve(7), "2112112");
     }
 
@@ -366,7 +377,7 @@ mod tests {
         assert_eq!(desk.serve(5 + 9), "22113222221113");
     }
 
-    /// Two cores, three clients: a client stays where it was while it has ticks, and all have as much.
+    /// Two cores, three clients: a client stays on its core while it has ticks, and all get equal service.
     #[test]
     fn clients_stay_on_their_cores() {
         let ticks = unit_ticks::<Linux24>(&LINUX24, &[6, 6, 6], 2, 600);

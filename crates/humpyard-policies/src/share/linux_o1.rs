@@ -1,26 +1,35 @@
 //! The O(1) scheduler of Linux 2.6: queues by priority, in two arrays.
 //!
-//! **Idea.** An *active* array has a queue of clients for each priority, and a bit for each queue that is not empty. The first
-//! client of the highest priority is served until its time slice is used up; then it gets another, and waits in the *expired*
-//! array. When nobody is active the arrays change places. Whom to serve is one instruction, however many clients there are.
+//! **Idea.** An *active* array has a queue of clients for each priority, and a bit for each queue
+//! that is not empty. The first client of the highest priority is served until its time slice is
+//! used up. Then it gets another slice, and waits in the *expired* array. When the active array is
+//! empty, the arrays are exchanged. The choice takes one instruction for any number of clients.
 //!
-//! **Source.** Linux 2.6 until 2.6.22, kernel/sched.c (Molnar); a rival of Caprita, Chan, Nieh, Stein, Zheng. Group ratio
-//! round-robin. USENIX ATC 2005.
+//! **Source.** Linux 2.6 until 2.6.22, kernel/sched.c (Molnar); compared in Caprita, Chan, Nieh,
+//! Stein, Zheng. Group ratio round-robin. USENIX ATC 2005.
 //!
-//! **Promises.** Work conserving. With slices of s_i quanta, on one core: |W_i/s_i − W_j/s_j| ≤ 2 quanta + longest_i/s_i +
-//! longest_j/s_j while both are backlogged. Slices are whole quanta, from 1 to 160 and not all of them: see below.
+//! **Promises.** Work conserving. With slices of s_i quanta, on one core: |W_i/s_i − W_j/s_j| ≤ 2
+//! quanta + longest_i/s_i + longest_j/s_j while both are backlogged. Slices are whole quanta from 1
+//! to 160, but not all of these values: see below.
 //!
-//! **Cost.** O(1) for all, if no client owes more than a slice.
+//! **Cost.** O(1) for all operations, if no client owes more than a slice.
 //!
-//! **Invariants.** A client whose head may be served is in the queue of its priority: in the expired array if its slice was used
-//! up since the arrays changed places, else in the active one. A bit is set for each queue that is not empty.
+//! **Invariants.** A client whose head may be served is in the queue of its priority. It is in the
+//! expired array if its slice was used up since the last exchange, else in the active one. A bit is
+//! set for each queue that is not empty.
 //!
-//! **Departures.** The weight gives the nice value, whose slice is the kernel's in units of 5 ms: 20 − nice for nice 0 to 19, four
-//! times that for nice −20 to −1. So weights up to 20, and from 84 to 160 in steps of 4, have slices of as many quanta; others
-//! have the nearest. A slice is work, and what is used beyond it is carried. Only the 40 priorities of nice values, not the
-//! kernel's other 100, which are for real time; they do not change by sleeping, which is the kernel's guess who is interactive. A
-//! client that used up its slice stays expired if it pauses; in the kernel sleeping makes it active again. One queue
-//! of all cores, where a core goes on with its client; the kernel has one for each and evens them out. For one each, steer too.
+//! **Departures.**
+//! - The weight gives the nice value. Its slice is the kernel's in units of 5 ms: 20 − nice for
+//!   nice 0 to 19, four times that for nice −20 to −1. So weights up to 20, and from 84 to 160 in
+//!   steps of 4, have slices of as many quanta; others have the nearest.
+//! - A slice is work, and overruns are carried.
+//! - There are only the 40 priorities of nice values, not the kernel's other 100 for real time.
+//! - Sleeping does not change priorities; the kernel uses it to guess which clients are
+//!   interactive.
+//! - A client that used up its slice stays expired if it pauses; in the kernel, sleeping makes it
+//!   active again.
+//! - All cores share one queue, where a core continues with its client. The kernel has one queue
+//!   per core and balances them. For one queue per core, add a steering policy.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, Id, IdVec};
@@ -40,14 +49,14 @@ params! {
     }
 }
 
-/// Nice values, of which −20 is the highest priority.
+/// The number of nice values; −20 is the highest priority.
 const PRIORITIES: usize = 40;
-/// The weight of nice 0, the greatest of those with a slice of their own.
+/// The weight of nice 0, the greatest weight with the slice of a positive or zero nice value.
 const PLAIN_MAX: u32 = 20;
-/// Weights above have slices nearer to those of nice −1.
+/// The greatest weight whose nearest slice is that of nice 0, not of nice −1.
 const PLAIN_NEAREST: u32 = 52;
 
-/// The priority by weight, from 0, the highest: 20 more than the nice value.
+/// Returns the priority for a weight: the nice value plus 20; 0 is the highest.
 fn priority(weight: Weight) -> usize {
     let weight = weight.get();
     let above = if weight <= PLAIN_NEAREST {
@@ -58,13 +67,13 @@ fn priority(weight: Weight) -> usize {
     PRIORITIES - above as usize
 }
 
-/// The slice by weight, in quanta.
+/// Returns the slice for a weight, in quanta.
 fn slice(weight: Weight) -> i64 {
     let above = (PRIORITIES - priority(weight)) as i64;
     if above <= i64::from(PLAIN_MAX) { above } else { 4 * above }
 }
 
-/// One of two arrays, and one of its queues.
+/// A queue of one of the two arrays.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Level(u8);
 
@@ -84,17 +93,17 @@ impl Id for Level {
     }
 }
 
-/// What is known of one client.
+/// The state of one client.
 #[derive(Clone, Copy, Debug)]
 struct Client {
     /// Work left of its slice; negative is debt.
     left: i64,
-    /// How often the arrays had changed places when its slice was used up.
+    /// The number of exchanges of the arrays when its slice was used up.
     expired: u64,
     weight: Weight,
-    /// Whether it gets another slice when it is its turn.
+    /// Whether it gets another slice at its next turn.
     spent: bool,
-    /// Whether it was served, and its slice is not used up: it goes before others of its priority.
+    /// Whether it was served and its slice is not used up: it goes before others of its priority.
     running: bool,
     /// Whether its head may be served.
     offered: bool,
@@ -105,13 +114,13 @@ struct Client {
 pub struct LinuxO1 {
     /// Work of the shortest slice.
     quantum: i64,
-    /// How often the arrays have changed places, from 1: the active one is that of its last bit.
+    /// The number of exchanges of the arrays, from 1; its last bit is the index of the active array.
     changes: u64,
-    /// Of each array, the priorities that have clients.
+    /// For each array, the priorities that have clients.
     filled: [u64; 2],
     queues: IdRings<Level, ClientId>,
     clients: IdVec<ClientId, Client>,
-    /// Whom each core served last.
+    /// The client that each core served last.
     last: IdVec<CoreId, Option<ClientId>>,
 }
 
@@ -145,7 +154,7 @@ impl Build for LinuxO1 {
 }
 
 impl Client {
-    /// One that has not been there yet: it has its first slice when it is its turn.
+    /// Creates a client that is new: it has its first slice at its first turn.
     fn new(weight: Weight) -> Self {
         Self { left: 0, expired: 0, weight, spent: true, running: false, offered: false }
     }
@@ -245,12 +254,12 @@ impl Share for LinuxO1 {
 }
 
 impl LinuxO1 {
-    /// Which array is active.
+    /// Returns the index of the active array.
     fn active(&self) -> usize {
         (self.changes % 2) as usize
     }
 
-    /// Where a client belongs while its head may be served.
+    /// Returns the queue of a client while its head may be served.
     fn level(&self, id: ClientId) -> Level {
         let client = &self.clients[id];
         let is_expired = client.spent && client.expired == self.changes;
@@ -258,7 +267,8 @@ impl LinuxO1 {
         Level::new(array, priority(client.weight))
     }
 
-    /// Whether a client that a core served last is among the first, and its slice not used up: others are behind it.
+    /// Whether a client that a core served last is at its front level with slice left, so that it
+    /// continues before others.
     fn goes_on(&self, id: ClientId, level: Level) -> bool {
         let client = &self.clients[id];
         client.running && client.offered && self.level(id) == level
@@ -282,8 +292,8 @@ impl LinuxO1 {
         }
     }
 
-    /// Whether the client, which is active, has work left of a slice: it gets another if its last was used up. If that
-    /// does not make up for what it owes, it is expired again.
+    /// Whether the client, which is active, has work left in a slice. It gets another slice if its
+    /// last was used up. If that does not cover its debt, it is expired again.
     fn has_slice(&mut self, id: ClientId) -> bool {
         let client = &self.clients[id];
         if !client.spent {
@@ -302,12 +312,12 @@ impl LinuxO1 {
         false
     }
 
-    /// Takes work off the slice of a client that is in no queue.
+    /// Subtracts work from the slice of a client that is in no queue.
     fn charge(&mut self, id: ClientId, work: i64) {
         let client = &mut self.clients[id];
         client.left = client.left.saturating_sub(work);
         if client.left > 0 {
-            // Less was used than estimated, and its slice is not used up after all.
+            // The packet used less than estimated, and the slice is not used up after all.
             let goes_on = client.spent && client.expired == self.changes;
             client.running |= goes_on;
             client.spent &= !goes_on;
@@ -329,7 +339,7 @@ mod tests {
 
     const O1: LinuxO1Params = LinuxO1Params { quantum: Auto::Auto };
 
-    /// Slices by nice value as the kernel has them, in units of 5 ms: 100 ms for nice 0 and 5 ms for 19, 800 ms for -20.
+    /// The kernel's slices by nice value, in units of 5 ms: 100 ms for nice 0, 5 ms for 19, 800 ms for -20.
     #[test]
     fn weights_are_nice_values() {
         let nice = |weight| priority(Weight::new(weight).unwrap()) as i64 - 20;
@@ -349,11 +359,11 @@ mod tests {
         assert_eq!(unit_sequence::<LinuxO1>(&O1, &A, 12), "111223111223");
         assert_eq!(unit_sequence::<LinuxO1>(&O1, &B, 24), "111111111111222333445566");
         assert_eq!(unit_sequence::<LinuxO1>(&O1, &[1, 2, 3], 12), "333221333221");
-        // Slices of 20, 10, 10: client 1 uses up its slice with 4 packets, client 2 owes 5 then.
+        // Slices of 20, 10, 10: client 1 uses up its slice with 4 packets; client 2 then owes 5.
         assert_eq!(sequence::<LinuxO1>(&O1, &V, 14, 10, v_work), "11112223111122");
     }
 
-    /// Sorted by weight, heaviest first, it is `wrr`, whose bounds are reached.
+    /// With clients sorted by weight, heaviest first, it is `wrr`, and its bounds are reached.
     #[test]
     fn unit_errors_are_those_of_wrr() {
         for mut weights in random_weights("linux-o1", 200, 12, 20) {
@@ -376,11 +386,11 @@ mod tests {
         desk.wake(&[1, 2, 3]);
         assert_eq!(desk.serve(4), "1112");
         desk.wake(&[4]);
-        // The slice that client 2 has begun is kept.
+        // Client 2 keeps the slice that it has begun.
         assert_eq!(desk.serve(5 + 9), "44423111444223");
     }
 
-    /// What is left of a slice outlasts a pause, and so does that it is used up.
+    /// The rest of a slice outlasts a pause, and so does the state that it is used up.
     #[test]
     fn pausing_gains_nothing() {
         let mut desk = Desk::<LinuxO1>::new(&O1, &[2, 2]);
@@ -389,7 +399,7 @@ mod tests {
         desk.block(1);
         assert_eq!(desk.serve(1), "2");
         desk.wake(&[1]);
-        // Client 2 has begun, and goes on; then client 1 with what it had.
+        // Client 2 has begun and continues; then client 1 is served with its rest.
         assert_eq!(desk.serve(2), "21");
         desk.block(1);
         desk.wake(&[1]);
@@ -401,7 +411,7 @@ mod tests {
         let work = |client: ClientId, number: u64| (1, if (client.0, number) == (0, 0) { 7 } else { 1 });
         let mut desk = Desk::<LinuxO1>::with_work(&O1, &[2, 1], 1, work);
         desk.wake(&[1, 2]);
-        // 5 behind, it misses two slices, and has 1 of the third.
+        // With a debt of 5, it misses two slices, and has 1 of the third.
         assert_eq!(desk.serve(8), "12221211");
     }
 
@@ -421,7 +431,8 @@ mod tests {
         assert_eq!(desk.serve(8 + 9), "33331122333311122");
     }
 
-    /// By hand: client 3 has the core of whichever is done first, and the arrays change places under who is in service.
+    /// By hand: client 3 gets the core that is free first, and the arrays are exchanged while
+    /// clients are in service.
     #[test]
     fn two_processors_share_the_arrays() {
         let ticks = unit_ticks::<LinuxO1>(&O1, &[2, 2, 2], 2, 600);

@@ -1,24 +1,27 @@
-//! Lottery: the next slot is drawn, each client has as many tickets as weight.
+//! Lottery: the next slot is drawn at random, and each client has as many tickets as weight.
 //!
-//! **Idea.** Nothing is kept of who was served how often: whoever holds the drawn ticket has the next slot, so that chances
-//! are in proportion to the weights, at once after every change. What it costs is chance itself: shares are right on average.
+//! **Idea.** The policy does not record past service: the client that holds the drawn ticket has
+//! the next slot. So chances are proportional to the weights, immediately after every change. The
+//! price is randomness: shares are right only on average.
 //!
 //! **Source.** Waldspurger, Weihl. Lottery scheduling: flexible proportional-share resource management. OSDI 1994.
 //! PROPORTIONAL_SHARE sections 2.3 and 0 (slots).
 //!
-//! **Promises.** Work conserving. There is no bound: after n draws a client of share p has won n p times on average, with a
-//! standard deviation of sqrt(n p (1 - p)).
+//! **Promises.** Work conserving. There is no bound: after n draws a client of share p has won n p
+//! times on average, with a standard deviation of sqrt(n p (1 - p)).
 //!
-//! **Cost.** `pick`, and a client that comes or goes, O(log n): a tree of the sums of tickets. On several cores a pick may
-//! draw clients in service, and gives them slots in advance; who has enough of these is drawn only once more before it is
-//! offered again. 48 bytes a client.
+//! **Cost.** `pick`, and a client that comes or goes, O(log n): a tree of ticket sums. On several
+//! cores a pick may draw clients in service, and gives them slots in advance. A client with enough
+//! of these is drawn only once more before it is offered again. 48 bytes per client.
 //!
-//! **Invariants.** A client has tickets unless it is idle, or was drawn and could be given nothing: then from its next head on.
-//! Whom it draws holds a slot until it is dispatched, so that it is served, whoever asks meanwhile.
+//! **Invariants.** A client has tickets unless it is idle, or was drawn and could receive no slot;
+//! then it has tickets from its next head on. A drawn client holds a slot until it is dispatched,
+//! so it is served next on any core that asks.
 //!
-//! **Departures.** With `compensation` a slot is one packet, and a client whose last packet used the part f of a quantum has
-//! 1/f times its tickets until the next is dispatched, rounded to as many fractions of a ticket as clients leave room for, and
-//! at most 256 times. A packet that used more than a quantum counts likewise: fewer tickets.
+//! **Departures.** With `compensation` a slot is one packet. A client whose last packet used a
+//! fraction f of a quantum has 1/f times its tickets until its next dispatch, at most 256 times.
+//! The number is rounded to fractions of a ticket, as fine as the number of clients permits. A
+//! packet that used more than a quantum counts likewise: the client has fewer tickets.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, IdVec};
@@ -42,16 +45,16 @@ params! {
     }
 }
 
-/// By at most so many bits tickets grow to make up for short packets.
+/// The binary logarithm of the greatest factor by which tickets grow to compensate for short packets.
 const COMPENSATION_BITS: u32 = 8;
 
-/// The most bits of a fraction of a ticket.
+/// The most fraction bits of a ticket.
 const FRACTION_BITS_MAX: u32 = 16;
 
-/// What is known of one client.
+/// The state of one client.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Client {
-    /// The tickets that are drawn from; none if it is not drawn.
+    /// The tickets that take part in draws; 0 if the client does not take part.
     drawn: u64,
     weight: u32,
 }
@@ -61,18 +64,18 @@ pub(super) struct Client {
 pub struct Lottery {
     tickets: Fenwick,
     random: Random,
-    /// How to compensate, if so.
+    /// The compensation. `None`: there is none.
     compensation: Option<Compensation>,
     slots: Slots<Client>,
 }
 
-/// How tickets make up for packets that are shorter than a quantum.
+/// The compensation for packets that are shorter than a quantum.
 #[derive(Debug)]
 struct Compensation {
     quantum: u64,
-    /// Tickets count in fractions of so many bits.
+    /// The number of fraction bits of tickets.
     fraction_bits: u32,
-    /// The last packet of each client, in work that was used; a whole quantum at first.
+    /// The work that the last packet of each client used; a whole quantum at first.
     used: IdVec<ClientId, u32>,
 }
 
@@ -84,7 +87,7 @@ impl Compensation {
         Self { quantum, fraction_bits: room.saturating_sub(client_bits).min(FRACTION_BITS_MAX), used }
     }
 
-    /// The tickets of a client of this weight.
+    /// Returns the tickets of a client of this weight.
     fn tickets(&self, id: ClientId, weight: u32) -> u64 {
         let most = u64::from(weight) << (self.fraction_bits + COMPENSATION_BITS);
         let whole = u128::from(weight) << self.fraction_bits;
@@ -211,12 +214,13 @@ impl GivesSlots for Lottery {
 }
 
 impl Lottery {
-    /// Whether the client may be given a slot: in advance only where it keeps what is left.
+    /// Whether the client may be given a slot. It may get one in advance only if it keeps the rest
+    /// of its slots.
     fn may_win(&self, id: ClientId) -> bool {
         if self.compensation.is_some() { self.slots.is_offered(id) } else { self.slots.is_able(id) }
     }
 
-    /// The tickets of a client that is drawn.
+    /// Returns the tickets of a client that takes part in draws.
     fn tickets_of(&self, id: ClientId) -> u64 {
         let weight = self.slots[id].weight;
         self.compensation.as_ref().map_or(weight.into(), |compensation| compensation.tickets(id, weight))
@@ -230,7 +234,7 @@ impl Lottery {
         }
     }
 
-    /// Ends the slot of a client, which used so much of it, if it is to be compensated for the rest.
+    /// With compensation, ends the slot of a client that used this work.
     fn compensate(&mut self, id: ClientId, used: Work) {
         let Some(compensation) = &mut self.compensation else { return };
         compensation.used[id] = used.clamp(1, u32::MAX.into()) as u32;
@@ -252,7 +256,7 @@ mod tests {
     const LOTTERY: LotteryParams = LotteryParams { quantum: Auto::Auto, compensation: false };
     const COMPENSATED: LotteryParams = LotteryParams { quantum: Auto::Auto, compensation: true };
 
-    /// All clients of a set, awake.
+    /// Returns a desk with all clients of a set awake.
     fn desk(params: &LotteryParams, weights: &[u32]) -> Desk<Lottery> {
         let mut desk = Desk::new(params, weights);
         desk.wake(&(1..=weights.len() as u32).collect::<Vec<_>>());
@@ -274,7 +278,7 @@ mod tests {
         assert_eq!([0, 1, 2, 3, 4, 5].map(|ticket| tickets.find(ticket).0 + 1), [1, 1, 1, 2, 2, 3]);
     }
 
-    /// Of two degrees of freedom: a thousandth of all streams have a greater one.
+    /// With two degrees of freedom, a thousandth of all streams exceed this value.
     #[test]
     fn draws_are_in_proportion() {
         for params in [&LOTTERY, &COMPENSATED] {
@@ -285,7 +289,7 @@ mod tests {
         }
     }
 
-    /// In standard deviations: five of them are exceeded by one client in two million.
+    /// The limit is five standard deviations: one client in two million exceeds it.
     #[test]
     fn wins_are_within_five_standard_deviations() {
         for weights in random_weights("lottery", 100, 20, 1000) {
@@ -299,7 +303,7 @@ mod tests {
         }
     }
 
-    /// Packets of whole, half and tenth quanta at equal weights: equal work, either way.
+    /// Packets of whole, half and tenth quanta at equal weights get equal work, with and without compensation.
     #[test]
     fn short_packets_are_made_up_for() {
         for params in [&LOTTERY, &COMPENSATED] {
@@ -330,7 +334,7 @@ mod tests {
         assert_eq!(desk.policy().tickets_of(ClientId(0)), whole);
     }
 
-    /// A draw is a mutation: it holds until the client is dispatched.
+    /// A draw changes the state: its result holds until the client is dispatched.
     #[test]
     fn asked_again_it_answers_the_same() {
         let mut desk = desk(&LOTTERY, &[1; 20]);

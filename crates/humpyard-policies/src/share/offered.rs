@@ -1,27 +1,28 @@
-//! Offered heads: of the clients whose head may be served, the one whose is oldest, for each service.
+//! Offered heads: for each service, the client with the oldest head, of those whose head may be served.
 
 use humpyard_core::id::{ClientId, IdVec, ServiceId};
 
-/// No client.
+/// Stands for no client.
 const NONE: u32 = u32::MAX;
 
 /// A client in the heap of a service.
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    /// Number of its head among the accepted packets.
+    /// The number of its head among the accepted packets.
     head: u64,
-    /// Whose heap it is in, if `offered`.
+    /// The service of its heap, if `offered`.
     service: ServiceId,
     offered: bool,
-    /// The first of those below it.
+    /// Its first child.
     child: u32,
-    /// The next of those below the same one.
+    /// Its next sibling.
     next: u32,
-    /// The one before it below the same one; of the first, the one above; of the top, none.
+    /// Its previous sibling; for a first child, the parent; for the top, [`NONE`].
     before: u32,
 }
 
-/// A pairing heap for each service, linked through the clients: to come is O(1), to go O(log n) over many, and nothing allocates.
+/// A pairing heap for each service, linked through the clients. Insertion is O(1), removal O(log n)
+/// amortised, and nothing allocates.
 #[derive(Debug)]
 pub(super) struct Offered {
     nodes: IdVec<ClientId, Node>,
@@ -30,32 +31,32 @@ pub(super) struct Offered {
 }
 
 impl Offered {
-    /// For so many services and clients, none of which has a head.
+    /// Creates heaps for these numbers of services and clients; no client has a head.
     pub(super) fn new(services: usize, clients: usize) -> Self {
         let node = Node { head: 0, service: ServiceId(0), offered: false, child: NONE, next: NONE, before: NONE };
         Self { nodes: IdVec::from_fn(clients, |_| node), top: IdVec::from_fn(services, |_| NONE) }
     }
 
-    /// The client with the oldest head of this service.
+    /// Returns the client with the oldest head of this service.
     #[inline]
     pub(super) fn oldest(&self, service: ServiceId) -> Option<ClientId> {
         let top = self.top[service];
         (top != NONE).then_some(ClientId(top))
     }
 
-    /// The number of the oldest head of this service.
+    /// Returns the number of the oldest head of this service.
     #[inline]
     pub(super) fn oldest_head(&self, service: ServiceId) -> Option<u64> {
         self.oldest(service).map(|id| self.nodes[id].head)
     }
 
-    /// The head of the client, which had none, may be served.
+    /// Adds the head of a client that had none; it may be served.
     pub(super) fn offer(&mut self, id: ClientId, service: ServiceId, head: u64) {
         self.nodes[id] = Node { head, service, offered: true, child: NONE, next: NONE, before: NONE };
         self.top[service] = self.meld(self.top[service], id.0);
     }
 
-    /// The head of the client is gone. The service it was of.
+    /// Removes the head of the client. Returns the service of the head.
     pub(super) fn take(&mut self, id: ClientId) -> ServiceId {
         let Node { service, child, next, before, .. } = self.nodes[id];
         self.nodes[id].offered = false;
@@ -80,7 +81,7 @@ impl Offered {
         &mut self.nodes[ClientId(at)]
     }
 
-    /// Two heaps as one; the top of each stands alone.
+    /// Merges two heaps; their tops must have no siblings.
     fn meld(&mut self, one: u32, other: u32) -> u32 {
         if one == NONE || other == NONE {
             return if one == NONE { other } else { one };
@@ -95,7 +96,7 @@ impl Offered {
         above
     }
 
-    /// All heaps from this one on, each the next of the one before, as one: in pairs from the first to the last, then back.
+    /// Merges a list of sibling heaps: in pairs from the first to the last, then back.
     fn meld_all(&mut self, first: u32) -> u32 {
         let mut pairs = NONE;
         let mut rest = first;
@@ -115,14 +116,15 @@ impl Offered {
         all
     }
 
-    /// It stands alone. The one that was next.
+    /// Detaches a heap from its list. Returns its next sibling.
     fn detach(&mut self, at: u32) -> u32 {
         let node = self.node(at);
         node.before = NONE;
         core::mem::replace(&mut node.next, NONE)
     }
 
-    /// Panics unless the heaps hold those that have a head, and nobody is above an older one.
+    /// Panics unless the heaps hold exactly the clients that have a head, and no client is above
+    /// one with an older head.
     pub(super) fn check(&self) {
         let mut found = 0;
         for service in self.top.ids() {
@@ -169,7 +171,7 @@ mod tests {
                     assert_eq!(offered.take(ClientId(id)), ServiceId(service));
                 }
                 None => {
-                    // Heads come in any order, and some are equally old.
+                    // Heads arrive in any order, and some are equally old.
                     let (head, service) = (random.below(200) + step / 2, random.below(3) as u16);
                     offered.offer(ClientId(id), ServiceId(service), head);
                     model.push((head, id, service));

@@ -1,5 +1,5 @@
-//! Partition of the cores among applications: a core stays with the application whose program it has, unless another needs it
-//! so much more.
+//! The partition of the cores among applications: a core stays with the application whose program
+//! it has, unless another application needs it sufficiently more.
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -17,32 +17,35 @@ use super::tag::Tag;
 use super::tournament::Tournament;
 
 choice! {
-    /// Which application an idle core takes.
+    /// The application that an idle core takes.
     pub enum Rule {
-        /// Its own, unless another lacks so many more cores of its exact target; else the one that lacks most.
+        /// Its own application, unless another lacks more cores of its exact target by the
+        /// hysteresis; else the one that lacks most.
         Deficit = "deficit",
-        /// Its own, unless that has more cores than its target, rounded; else the one that lacks most of that.
+        /// Its own application, unless that has more cores than its rounded target; else the one
+        /// that lacks most of its target.
         Round = "round",
-        /// As `round`, with targets rounded so that they come to all cores: the largest remainders up, the others down.
+        /// As `round`, with targets rounded so that they sum to all cores: the largest remainders
+        /// up, the others down.
         LargestRemainder = "largest-remainder",
-        /// Its own while that has packets; else the one that lacks most of its exact target.
+        /// Its own application while it has packets; else the one that lacks most of its exact target.
         Exhaustive = "exhaustive",
     }
 }
 
-/// Of an application whose head may not be served.
+/// The head of an application without a packet that may be served.
 const NO_HEAD: u64 = u64::MAX;
 
-/// What is known of one application.
+/// The state of one application.
 #[derive(Clone, Copy, Debug)]
 struct Application {
-    /// Number of its oldest packet that may be served, among the accepted packets.
+    /// The number, among the accepted packets, of its oldest packet that may be served.
     head: u64,
-    /// Work that waits.
+    /// Its work that waits.
     work: Work,
-    /// Cores that are warm for it.
+    /// The number of cores that are warm for it.
     cores: u32,
-    /// Where it stands among the holders, if it has cores.
+    /// Its index among the holders, if it has cores.
     place: u32,
 }
 
@@ -57,26 +60,26 @@ impl Application {
 struct Holder<I> {
     id: I,
     cores: u32,
-    /// Its work, if it is a candidate; else 0.
+    /// Its work if it is a candidate; else 0.
     work: Work,
 }
 
-/// How much an application needs a core, times the work of all: d = T - cores = N W_a / W - cores.
+/// The need of an application for a core, times the work of all: d = T - cores = N W_a / W - cores.
 type Need = i128;
 
-/// There are no more cores, as their ids have 16 bits.
+/// The greatest number of cores: their ids have 16 bits.
 const CORES: u64 = 1 << 16;
-/// Below this much work of all, needs and their differences fit 64 bits.
+/// If the work of all is below this, needs and their differences fit 64 bits.
 const SHORT: Work = 1 << 46;
 
-/// Which cores are warm for which application, and which should be.
+/// The application for which each core is warm, and the choice of the one for which it should be.
 ///
-/// A candidate is an application with a packet that may be served and with work that waits. A candidate without cores is in
-/// `coreless`; that of others is in `holders`.
+/// A candidate is an application with a packet that may be served and with work that waits.
+/// `coreless` holds the candidates without cores; `holders` holds the applications with cores.
 #[derive(Debug)]
 pub(super) struct Partition<I> {
     rule: Rule,
-    /// By how many cores more another must be in need than the own application.
+    /// The number of cores by which the need of another application must exceed that of the own one.
     hysteresis: u64,
     applications: IdVec<I, Application>,
     /// The candidates without cores: most work first, then the oldest head.
@@ -89,7 +92,7 @@ pub(super) struct Partition<I> {
 }
 
 impl<I: Id + Display> Partition<I> {
-    /// Of so many cores among so many applications, none of which has any.
+    /// Creates a partition of `cores` cores among `applications` applications, none of which has cores.
     pub(super) fn new(rule: Rule, hysteresis: u64, cores: usize, applications: usize) -> Self {
         let nothing = Application { head: NO_HEAD, work: 0, cores: 0, place: 0 };
         Self {
@@ -103,38 +106,40 @@ impl<I: Id + Display> Partition<I> {
         }
     }
 
-    /// Cores that ever took a packet.
+    /// Returns the number of cores that ever took a packet.
     #[inline]
     pub(super) fn pulling(&self) -> usize {
         self.pulling.len()
     }
 
-    /// Whether a packet of the application may be served, and work of it waits.
+    /// Whether a packet of the application may be served and the application has waiting work.
     #[inline]
     pub(super) fn is_candidate(&self, id: I) -> bool {
         self.applications[id].is_candidate()
     }
 
-    /// Whether it has a packet that may be served.
+    /// Whether the application has a packet that may be served.
     #[inline]
     pub(super) fn has_head(&self, id: I) -> bool {
         self.applications[id].head != NO_HEAD
     }
 
-    /// Its oldest packet that may be served has this number, or there is none. To be followed by [`Partition::set_work`].
+    /// Sets the number of its oldest packet that may be served. `None`: there is no such packet. A
+    /// call of [`Partition::set_work`] must follow.
     #[inline]
     pub(super) fn set_head(&mut self, id: I, head: Option<u64>) {
         self.applications[id].head = head.unwrap_or(NO_HEAD);
     }
 
-    /// So much of its work waits.
+    /// Sets the waiting work of the application.
     #[inline]
     pub(super) fn set_work(&mut self, id: I, work: Work) {
         self.applications[id].work = work;
         self.file(id);
     }
 
-    /// The application that this core should serve; none if there is no candidate. `work` is that of all that wait.
+    /// Returns the application that this core should serve. `None`: there is no candidate. `work`
+    /// is the waiting work of all.
     pub(super) fn choose(&mut self, core: CoreId, work: Work) -> Option<I> {
         let own = self.warm[core].filter(|&id| self.is_candidate(id));
         match self.rule {
@@ -147,7 +152,8 @@ impl<I: Id + Display> Partition<I> {
         }
     }
 
-    /// Of these idle cores the one whose application's head is oldest; the first if nobody waits for any.
+    /// Returns the idle core whose application has the oldest head; the first core if none of their
+    /// applications is a candidate.
     pub(super) fn place(&self, idle: &IdSet<CoreId>) -> CoreId {
         let own_head = |core: CoreId| {
             let own = self.warm[core].map(|id| self.applications[id])?;
@@ -157,7 +163,7 @@ impl<I: Id + Display> Partition<I> {
         warm.map(|(_, core)| core).unwrap_or_else(|| idle.first().expect("a core is idle"))
     }
 
-    /// A packet of the application goes to the core, which is warm for it from now on.
+    /// Dispatches a packet of the application to the core, which becomes warm for it.
     pub(super) fn dispatch(&mut self, core: CoreId, id: I) {
         self.pulling.insert(core);
         if self.warm[core] != Some(id) {
@@ -168,7 +174,7 @@ impl<I: Id + Display> Partition<I> {
         }
     }
 
-    /// No core is warm for the application any more.
+    /// Makes all cores cold for the application.
     pub(super) fn forget(&mut self, id: I) {
         for core in self.warm.ids() {
             if self.warm[core] == Some(id) {
@@ -178,7 +184,7 @@ impl<I: Id + Display> Partition<I> {
         }
     }
 
-    /// The application that needs a core most; of equals the one whose head is oldest.
+    /// Returns the application that needs a core most; of equals, the one with the oldest head.
     fn neediest(&mut self, work: Work) -> Option<I> {
         let most = self.coreless.first().map(|(_, id)| id);
         let cores = self.pulling.len() as u64;
@@ -189,8 +195,9 @@ impl<I: Id + Display> Partition<I> {
         }
     }
 
-    /// As [`Partition::neediest`], given the neediest of those without cores, and two needs below all: of a holder that is no
-    /// candidate, and, above that, of nobody. Whose need is greatest nobody can predict: no branch depends on it.
+    /// As [`Partition::neediest`], given the neediest candidate without cores. `least` is the need
+    /// of a holder that is no candidate, and `nobody` a need just above it; both are below all real
+    /// needs. The greatest need is not predictable, so no branch depends on it.
     #[inline]
     fn neediest_by<N: Ord + Copy>(
         &self,
@@ -218,7 +225,8 @@ impl<I: Id + Display> Partition<I> {
         self.holders.get(place).map(|holder| holder.id).or(coreless)
     }
 
-    /// Whether a core stays with the application that it is warm for: T - (cores - 1) + H is as much as the other's need.
+    /// Whether a core stays with the application for which it is warm: T - (cores - 1) + H is at
+    /// least the other's need.
     fn stays(&self, own: I, other: I, work: Work) -> bool {
         let (own, other) = (&self.applications[own], &self.applications[other]);
         let (cores, more) = (self.pulling.len() as u64, 1 + self.hysteresis);
@@ -230,8 +238,8 @@ impl<I: Id + Display> Partition<I> {
         need(own) + Need::from(work) * Need::from(more) >= need(other)
     }
 
-    /// The core's own application while it has no more cores than its target; else the candidate that lacks most, of equals the
-    /// one whose head is oldest.
+    /// Returns the core's own application while it has no more cores than its target. Else returns
+    /// the candidate that lacks most; of equals, the one with the oldest head.
     fn by_target(&mut self, own: Option<I>, work: Work) -> Option<I> {
         let rounded_up = self.rounded_up(work);
         let cores = self.pulling.len() as u128;
@@ -253,7 +261,8 @@ impl<I: Id + Display> Partition<I> {
         candidates.min_by_key(|&id| (Reverse(lack(id)), self.applications[id].head))
     }
 
-    /// The last of those whose remainder is rounded up, in order of remainders, so that targets come to all cores.
+    /// Returns the last application whose remainder is rounded up, in order of remainders, so that
+    /// targets sum to all cores.
     fn rounded_up(&self, work: Work) -> Option<(Reverse<u128>, I)> {
         if self.rule != Rule::LargestRemainder || work == 0 {
             return None;
@@ -264,7 +273,7 @@ impl<I: Id + Display> Partition<I> {
         if left == 0 {
             return None;
         }
-        // The greatest that so many reach: halved down to it, so that nothing has to be kept.
+        // The greatest remainder that at least `left` shares reach, found by bisection, which needs no memory.
         let reach = |least: u128| shares().filter(|share| share % work >= least).count();
         let (mut reached, mut missed) = (0, work);
         while missed - reached > 1 {
@@ -295,7 +304,7 @@ impl<I: Id + Display> Partition<I> {
         }
     }
 
-    /// One more core is warm for the application.
+    /// Counts one more core that is warm for the application.
     fn acquire(&mut self, id: I) {
         let application = &mut self.applications[id];
         application.cores += 1;
@@ -309,7 +318,7 @@ impl<I: Id + Display> Partition<I> {
         }
     }
 
-    /// One core less is warm for the application.
+    /// Counts one core less that is warm for the application.
     fn release(&mut self, id: I) {
         let Application { cores, place, .. } = self.applications[id];
         self.applications[id].cores = cores - 1;
@@ -324,7 +333,7 @@ impl<I: Id + Display> Partition<I> {
         self.file(id);
     }
 
-    /// Panics unless all agrees, and applications have this work, and all together so much.
+    /// Panics unless all counts agree, applications have the work `work_of`, and the sum is `total`.
     pub(super) fn check(&self, work_of: impl Fn(I) -> Work, total: Work) {
         assert_eq!(
             self.applications.iter().map(|application| application.work).sum::<Work>(),
@@ -348,36 +357,37 @@ impl<I: Id + Display> Partition<I> {
         }
     }
 
-    /// The application that each core is warm for.
+    /// Returns the application for which a core is warm.
     #[cfg(test)]
     pub(super) fn warm(&self, core: CoreId) -> Option<I> {
         self.warm[core]
     }
 
-    /// How many applications have cores.
+    /// Returns the number of applications that have cores.
     #[cfg(test)]
     pub(super) fn holders(&self) -> usize {
         self.holders.len()
     }
 }
 
-/// How much an application of this work that holds so many of the cores needs a core, where the work of all is [`SHORT`].
+/// As [`need`], if the work of all is below [`SHORT`].
 #[inline]
 fn short_need(own: Work, held: u32, cores: u64, work: Work) -> i64 {
     own as i64 * cores as i64 - i64::from(held) * work as i64
 }
 
-/// How much an application of this work that holds so many of the cores needs a core.
+/// Returns the need for a core of an application that has the work `own` and holds `held` of the cores.
 #[inline]
 fn need(own: Work, held: u32, cores: u64, work: Work) -> Need {
     Need::from(own) * Need::from(cores) - Need::from(work) * Need::from(held)
 }
 
-/// Bits of a rank for the number of the head: it wraps after 2.8 * 10^14 packets, and then one tie may go to the younger.
+/// The bits of a rank for the number of the head. It wraps after 2.8 * 10^14 packets; then one tie
+/// may go to the younger head.
 const HEAD: u32 = 48;
 
-/// Where an application stands among those without cores: more work is less, then the older head. Beyond 2^48 of work, which
-/// is three days of one core in nanoseconds, all are alike.
+/// Returns the rank of an application among those without cores: more work comes first, then the
+/// older head. Amounts above 2^48 of work, three days of one core in nanoseconds, count as equal.
 fn rank(work: Work, head: u64) -> Tag {
     const MASK: u64 = (1 << HEAD) - 1;
     Tag::from(MASK - work.min(MASK)) << HEAD | Tag::from(head & MASK)
@@ -392,7 +402,8 @@ mod tests {
     const CORES: u64 = 5;
     const APPLICATIONS: u64 = 8;
 
-    /// By a look at every candidate: its own if no other needs a core so much more, else the neediest with the oldest head.
+    /// Examines every candidate: its own application if no other needs the core sufficiently more,
+    /// else the neediest with the oldest head.
     fn chosen_by_a_scan(partition: &Partition<ClientId>, core: CoreId, work: Work) -> Option<ClientId> {
         let cores = partition.pulling.len() as i128;
         let need = |id: ClientId| {
@@ -406,7 +417,7 @@ mod tests {
         Some(own.filter(|&own| need(own) + slack >= need(neediest)).unwrap_or(neediest))
     }
 
-    /// Few amounts of work, so that needs are often equal; with some, needs take more than 64 bits.
+    /// Few different amounts of work make needs often equal; some amounts make needs exceed 64 bits.
     #[test]
     fn the_neediest_is_that_of_a_scan() {
         for (hysteresis, unit) in [(0, 1), (1, 1), (1, 1 << 40), (1_000_000, 1), (0, 1 << 45)] {

@@ -1,28 +1,31 @@
 //! Quick fair queueing: as worst-case fair as WF2Q+ up to a constant, in constant time.
 //!
-//! **Idea.** As in WF2Q+, of the clients that are not ahead of virtual time the one is served that would finish first. But start
-//! tags are rounded down to a multiple of σ, about the virtual time of the client's longest packet, so that clients of about the
-//! same weight form a group whose order is that of a few buckets, and finish tags to the start of the bucket plus 2σ. Of the
-//! groups four bitmaps tell at once which is next.
+//! **Idea.** As in WF2Q+, of the clients that are not ahead of virtual time, the one that would
+//! finish first is served. But start tags are rounded down to a multiple of σ, about the virtual
+//! time of the client's longest packet. So clients of about the same weight form a group with few
+//! buckets, which keep its order. Finish tags are rounded to the start of the bucket plus 2σ. Four
+//! bitmaps show immediately which group is next.
 //!
-//! **Source.** Checconi, Rizzo, Valente. QFQ: efficient packet scheduling with tight guarantees. IEEE/ACM Transactions on
-//! Networking 21(3), 2013. PROPORTIONAL_SHARE section 2.12.
+//! **Source.** Checconi, Rizzo, Valente. QFQ: efficient packet scheduling with tight guarantees.
+//! IEEE/ACM Transactions on Networking 21(3), 2013. PROPORTIONAL_SHARE section 2.12.
 //!
-//! **Promises.** Work conserving. A client that has packets is behind its share of the service of a set of clients that stays by
-//! at most 3wσ + 2wL/W: L is the longest packet, w its weight, W the sum of the weights, σ the least power of two not below
-//! L/w. On one core, whatever the estimates, if no packet is longer than the longest estimate.
+//! **Promises.** Work conserving. While a set of clients stays, a client with packets is behind its
+//! share of their service by at most 3wσ + 2wL/W. L is the longest packet, w its weight, W the sum
+//! of the weights, σ the least power of two not below L/w. On one core this holds for any
+//! estimates, if no packet is longer than the longest estimate.
 //!
-//! **Cost.** O(1): no loop is over clients, those over groups are over the 64 at most.
+//! **Cost.** O(1): no loop is over clients; loops over groups have at most 64 steps.
 //!
-//! **Invariants.** The clients whose head may be served, and no others, are in a bucket. `weight` of the groups is the sum over
-//! the clients that are not idle.
+//! **Invariants.** Exactly the clients whose head may be served are in a bucket. `weight` of the
+//! groups is the sum over the clients that are not idle.
 //!
-//! **Departures.** Virtual time grows by work over the weights of the clients that are not idle. It never goes back: what was
-//! estimated too much is not counted again. A client that used more than the longest packet keeps its tag and goes to a
-//! coarser group until virtual time is near, where the paper has no such packets. A client that wakes starts at virtual time or
-//! at its finish tag, if that is later: the paper starts some earlier to keep its bitmaps right, here they are made right. On
-//! several cores a client may come back behind virtual time, and may be behind by 32σ. Ties are between clients of one bucket,
-//! and go to whoever came first.
+//! **Departures.** Virtual time grows by work over the weights of the clients that are not idle. It
+//! never goes back: after an overestimate, it skips that much later work. A client that used more
+//! than the longest packet keeps its tag and goes to a coarser group until virtual time is near;
+//! the paper has no such packets. A client that wakes starts at virtual time, or at its finish tag
+//! if that is later. The paper starts some clients earlier to keep its bitmaps right; here the
+//! bitmaps are corrected. On several cores a client may return behind virtual time, and may be
+//! behind by 32σ. Ties are between clients of one bucket, and go to the one that came first.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId};
@@ -39,15 +42,15 @@ params! {
     pub struct QfqParams {}
 }
 
-/// What is known of one client, beside its tag.
+/// The state of one client, besides its tag.
 #[derive(Clone, Copy, Debug, Default)]
 struct Client {
     /// Estimated work of its packets in service.
     in_service: Work,
     /// Whether it has packets.
     busy: bool,
-    /// Whether its tag was brought up to virtual time while it had packets in service: what those did not use of their
-    /// estimates does not bring it back.
+    /// Whether its tag was raised to virtual time while it had packets in service. In that case,
+    /// work that those packets did not use does not lower the tag.
     raised: bool,
 }
 
@@ -55,7 +58,7 @@ struct Client {
 #[derive(Debug)]
 pub struct Qfq {
     groups: BucketGroups<ClientId, Client>,
-    /// Packets in service.
+    /// The number of packets in service.
     in_service: u32,
 }
 
@@ -166,7 +169,8 @@ impl Share for Qfq {
 }
 
 impl Qfq {
-    /// A packet arrives to the empty queue of a client: its next one starts at virtual time or later.
+    /// Records a packet that arrives to the empty queue of a client: its next packet starts at
+    /// virtual time or later.
     #[inline]
     fn raise(&mut self, id: ClientId) {
         self.groups.advance();
@@ -178,7 +182,7 @@ impl Qfq {
         }
     }
 
-    /// The difference between what a packet used and what it was charged.
+    /// Corrects the charge of a packet by the difference between its actual work and its estimate.
     fn settle(&mut self, id: ClientId, used: Work, estimate: Work) {
         self.groups.count(used, estimate);
         let queued = self.groups.contains(id);
@@ -215,15 +219,15 @@ mod tests {
         assert_eq!(sequence::<Qfq>(&QFQ, &V, 14, 10, v_work), "11112311123211");
     }
 
-    /// PROPORTIONAL_SHARE section 1: over 24 slots and over 48, times the sum of the weights.
+    /// PROPORTIONAL_SHARE section 1: over 24 slots and over 48, multiplied by the sum of the weights.
     #[test]
     fn error_ranges_of_the_specification() {
         assert_eq!(unit_errors::<Qfq>(&QFQ, &B, 24), (-21, 24));
         assert_eq!(unit_errors::<Qfq>(&QFQ, &B, 48), (-30, 24));
     }
 
-    /// PROPORTIONAL_SHARE section 2.12: [-3.29, 1.95] were measured. More mixes stray further by the definition itself, in exact
-    /// fractions too: these go from -3.84 to 2.41.
+    /// PROPORTIONAL_SHARE section 2.12 measured [-3.29, 1.95]. More sets of weights show larger
+    /// errors, from -3.84 to 2.41, and so does the definition in exact fractions.
     #[test]
     fn unit_errors_are_about_as_measured() {
         let extremes = |name, sets, clients, weight| {
@@ -247,14 +251,14 @@ mod tests {
         assert!((0.5..=1.0).contains(&most), "{most} of the bound was used");
     }
 
-    /// PROPORTIONAL_SHARE section 5.5: [-3.5, 1.9] were measured, and twice that is accepted.
+    /// PROPORTIONAL_SHARE section 5.5 measured [-3.5, 1.9]; twice that is accepted.
     #[test]
     fn errors_of_clients_that_come_and_go() {
         let (least, greatest) = churn_errors::<Qfq>(&QFQ, 1, 100_000);
         assert!(least > -7.0 && greatest < 3.8, "{least} to {greatest}");
     }
 
-    /// One core: what is charged at dispatch and corrected at completion is charged at completion.
+    /// On one core, the estimate charged at dispatch and its correction add up to the work used.
     #[test]
     fn on_one_core_estimates_make_no_difference() {
         let exact = |client, number| (u64::from(v_work(client, number)), u64::from(v_work(client, number)));
@@ -267,7 +271,7 @@ mod tests {
         assert_eq!(serve(exact), serve(wrong));
     }
 
-    /// Packets of a hundred times the longest are charged in full, however coarse the group that it takes.
+    /// Packets of a hundred times the longest are charged in full, in any coarser group that the client uses.
     #[test]
     fn packets_longer_than_the_longest_are_paid_for() {
         let work = |client: ClientId, _| (10, if client.0 == 0 { 1000 } else { 10 });
@@ -282,7 +286,7 @@ mod tests {
         assert!(shares.iter().all(|share| share.abs_diff(shares[0]) <= 2 * 1000), "{served:?}");
     }
 
-    /// Work beyond every measure, and weights at both ends: tags stop, and everybody is served.
+    /// Extreme work and extreme weights: tags saturate, and every client is served.
     #[test]
     fn extremes_do_no_harm() {
         let work = |client: ClientId, number| match (client.0, number % 3) {
@@ -300,10 +304,11 @@ mod tests {
         desk.serve(2000);
     }
 
-    /// PROPORTIONAL_SHARE section 2.5: who was alone for ten quanta has not to wait for who comes then.
+    /// PROPORTIONAL_SHARE section 2.5: a client that was alone for ten quanta does not wait for a
+    /// client that comes then.
     #[test]
     fn use_of_idle_capacity_is_forgiven() {
-        // Both start at the same time; client 2 has come to the bucket before the next head of client 1.
+        // Both start at the same time; client 2 has entered the bucket before the next head of client 1.
         assert_eq!(after_ten_alone::<Qfq>(&QFQ, 6), "212121");
     }
 }

@@ -1,31 +1,41 @@
-//! Quick fair queueing by aggregates: QFQ among groups of up to eight clients of one weight, deficit round robin inside.
+//! Quick fair queueing by aggregates: QFQ among groups of up to eight clients of one weight,
+//! deficit round robin within a group.
 //!
-//! **Idea.** To choose among aggregates costs more than to go round inside one. So clients of one weight are bundled, and an
-//! aggregate that is chosen has a turn: it is served for as long as its budget lasts, the longest packet for each of its clients.
-//! Then its tag grows by what it used, over the weights of those of its clients that are not idle.
+//! **Idea.** A choice among aggregates costs more than a step of round robin within one. So clients
+//! of one weight are bundled. A chosen aggregate has a turn: it is served while its budget lasts,
+//! which is the longest packet for each of its clients. Then its tag grows by the work used, over
+//! the weights of those of its clients that are not idle.
 //!
-//! On several cores each has a turn of its own, or a client that needs nearly a whole core would wait for the turns of others.
-//! While other cores choose, tags count the budgets of open turns as used; what is left at the end is taken back.
+//! On several cores each core has its own turn. Otherwise a client that needs nearly a whole core
+//! would wait for the turns of others. While other cores choose, tags count the budgets of open
+//! turns as used; the unused rest is taken back at the end.
 //!
-//! **Source.** Valente. Reducing the execution time of fair-queueing packet schedulers. Computer Communications 47, 2014.
-//! PROPORTIONAL_SHARE section 2.12.
+//! **Source.** Valente. Reducing the execution time of fair-queueing packet schedulers. Computer
+//! Communications 47, 2014. PROPORTIONAL_SHARE section 2.12.
 //!
-//! **Promises.** Work conserving. A client that has packets is behind its share of the service of a set of clients that stays by
-//! at most 3wσ + 16wL/W + 3L, with the terms of `qfq`: the longest service of an aggregate is that of eight packets, and round
-//! robin adds 3L. On one core, whatever the estimates, if no packet is longer than the longest estimate.
+//! **Promises.** Work conserving. Consider a set of clients that stays. A client with packets is
+//! behind its share of their service by at most 3wσ + 16wL/W + 3L, with the terms of `qfq`. The
+//! longest service of an aggregate is that of eight packets, and round robin adds 3L. On one core
+//! this holds for any estimates, if no packet is longer than the longest estimate.
 //!
-//! **Cost.** O(1): the only loop over clients is over the eight of an aggregate. A new weight is looked up in a table, O(1)
-//! expected; if nobody else had the old one, O(cores). 108 bytes a client, for there may be as many aggregates as clients.
+//! **Cost.** O(1): the only loop over clients is over the eight of an aggregate. A new weight is
+//! looked up in a table, O(1) expected; O(cores) if no other client had the old weight. 108 bytes
+//! per client, because there may be as many aggregates as clients.
 //!
-//! **Invariants.** In a bucket are the aggregates that have clients whose head may be served, but for the one of the turn that
-//! began last, until another core chooses. The ring of an aggregate has those clients.
+//! **Invariants.** Buckets hold the aggregates that have clients whose head may be served. The
+//! exception is the aggregate of the turn that began last, until another core chooses. The ring of
+//! an aggregate holds those clients.
 //!
-//! **Departures.** Those of `qfq`. Clients belong to aggregates by their weight, but only those that are not idle count for the
-//! weight and the budget, or a client alone in its aggregate would have the shares of all. A turn ends when nobody of the
-//! aggregate has a head to be served, though one may be in service on another core. A client that is in service on another
-//! core while others of its aggregate go round has the credit that it missed, up to 32 packets, when it comes back. What a
-//! packet used more or less than its estimate after its aggregate's turn is over counts in its next turn. A packet that is
-//! longer than the whole budget is served all the same, first in its turn. A new weight holds for the packets to come.
+//! **Departures.**
+//! - Those of `qfq`.
+//! - Clients belong to aggregates by their weight, but only those that are not idle count for the
+//!   weight and the budget. Otherwise a client alone in its aggregate would have the shares of all.
+//! - A turn ends when no head of the aggregate may be served, even if one is in service on another core.
+//! - A client in service on another core while others of its aggregate take turns misses credit. It
+//!   receives that credit, up to 32 packets, when it returns.
+//! - If a packet completes after its aggregate's turn, the error of its estimate counts in the next turn.
+//! - A packet longer than the whole budget is served all the same, first in its turn.
+//! - A new weight holds for the packets to come.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -42,9 +52,9 @@ use humpyard_core::unit::{Time, Weight, Work};
 use super::bucket_groups::{BucketGroups, Member};
 use super::tag::ExactTag;
 
-/// Of so much of the credit that it missed while in service a client has the use.
+/// The most credits, missed while in service, that a client receives.
 const MISSED_MAX: u16 = 32;
-/// Most clients of an aggregate.
+/// The most clients of an aggregate.
 const CLIENTS_MAX: u8 = 8;
 
 params! {
@@ -52,23 +62,23 @@ params! {
     pub struct QfqPlusParams {}
 }
 
-/// Aggregates have numbers as clients have: there are never more of them.
+/// The id of an aggregate. There are at most as many aggregates as clients.
 type AggregateId = ClientId;
 
-/// No client, or no aggregate.
+/// Stands for no client or no aggregate.
 const NONE: ClientId = ClientId(u32::MAX);
 
 fn known(id: ClientId) -> Option<ClientId> {
     (id != NONE).then_some(id)
 }
 
-/// What is known of one client.
+/// The state of one client.
 #[derive(Clone, Copy, Debug)]
 struct Client {
     aggregate: AggregateId,
-    /// What it may be served before the next in the ring; negative is debt.
+    /// The work that it may use before the next client in the ring; negative is debt.
     deficit: i64,
-    /// How often it was given credit, modulo 2^16.
+    /// The number of times that it was given credit, modulo 2^16.
     rounds: u16,
     /// Estimated work of its head; 0 while it may not be served.
     head: Work,
@@ -76,19 +86,20 @@ struct Client {
     busy: bool,
 }
 
-/// What is known of one aggregate, beside its tag.
+/// The state of one aggregate, besides its tag.
 #[derive(Clone, Copy, Debug)]
 struct Aggregate {
-    /// Work that its tag does not count yet; below 0 it has counted more than there was.
+    /// The work that its tag does not count yet. If negative, the tag has counted more than there was.
     uncounted: i64,
-    /// How often any of its clients was given credit, at most, modulo 2^16.
+    /// The most times that any of its clients was given credit, modulo 2^16.
     rounds: u16,
     /// The first of its ring, or [`NONE`].
     first: ClientId,
-    /// Its neighbours among aggregates that have room, by the hash of the weight, or [`NONE`]; or the next that has no clients.
+    /// Its neighbours among the aggregates with room, by the hash of the weight, or [`NONE`]. For
+    /// an aggregate without clients, `next` is the next vacant one.
     next: AggregateId,
     previous: AggregateId,
-    /// Its clients, and those of them that are not idle.
+    /// The number of its clients, and of those that are not idle.
     clients: u8,
     busy: u8,
 }
@@ -97,9 +108,9 @@ struct Aggregate {
 #[derive(Clone, Copy, Debug)]
 struct Turn {
     aggregate: Option<AggregateId>,
-    /// What is left of its budget.
+    /// The rest of its budget.
     budget: i64,
-    /// Among so many clients was shared what the tag counts ahead of the budget.
+    /// The number of clients that shared the budget when the tag counted it in advance.
     shared_by: u8,
 }
 
@@ -110,15 +121,16 @@ pub struct QfqPlus {
     clients: IdVec<ClientId, Client>,
     /// The clients of each aggregate whose head may be served.
     rings: IdCircles<ClientId>,
-    /// Aggregates that have room, by the hash of the weight, or [`NONE`].
+    /// The aggregates that have room, by the hash of the weight, or [`NONE`].
     roomy: Vec<AggregateId>,
-    /// The first of the aggregates that have no clients, or [`NONE`].
+    /// The first aggregate without clients, or [`NONE`].
     vacant: AggregateId,
     turns: IdVec<CoreId, Turn>,
-    /// The core whose turn began last: its aggregate is in no bucket, and its tag does not count the budget ahead.
+    /// The core whose turn began last. Its aggregate is in no bucket, and its tag does not count
+    /// the budget in advance.
     holder: Option<CoreId>,
     longest: i64,
-    /// Packets in service.
+    /// The number of packets in service.
     in_service: u32,
 }
 
@@ -287,13 +299,15 @@ impl Share for QfqPlus {
 }
 
 impl QfqPlus {
-    /// The aggregate of the turn that began last, if it is in no bucket because of that.
+    /// Returns the aggregate of the turn that began last. `None`: no aggregate is outside the
+    /// buckets for that reason.
     #[inline]
     fn held(&self) -> Option<AggregateId> {
         self.holder.and_then(|core| self.turns[core].aggregate)
     }
 
-    /// The client may be served: before all others of its aggregate, for its turn is not over, or after them.
+    /// Records that the client may be served: before all others of its aggregate if its turn is not
+    /// over, or after them.
     #[inline]
     fn offer(&mut self, id: ClientId, head: Work, is_first: bool) {
         let client = &mut self.clients[id];
@@ -324,7 +338,7 @@ impl QfqPlus {
         }
     }
 
-    /// The client may not be served for now.
+    /// Records that the client may not be served for now.
     #[inline]
     fn unlink(&mut self, id: ClientId) {
         self.clients[id].head = 0;
@@ -340,8 +354,8 @@ impl QfqPlus {
         }
     }
 
-    /// Charges work to the client, and to the budget of the core's turn if it is its aggregate's; to the aggregate what its tag
-    /// does not count ahead.
+    /// Charges work to the client. If the core's turn is that of its aggregate, charges the budget
+    /// of the turn too. Charges the aggregate the work that its tag has not counted in advance.
     #[inline]
     fn charge(&mut self, core: CoreId, id: ClientId, more: Work, less: Work) {
         let add = |to: i64, sign: i64| {
@@ -361,10 +375,10 @@ impl QfqPlus {
         }
     }
 
-    /// The client of the aggregate whose turn it is.
+    /// Returns the client of the aggregate whose turn it is.
     ///
-    /// Round robin gives each client a longest packet as often as it comes to the front and has too little. That is done for
-    /// as many rounds at once as it takes until somebody has enough, for debts may be large.
+    /// Round robin gives a client credit for a longest packet each time that it is in front and has too little.
+    /// Debts may be large, so this computes in one step the rounds until some client has enough.
     #[inline]
     fn next_of(&mut self, id: AggregateId) -> Option<ClientId> {
         let first = known(self.groups.get(id).own.first)?;
@@ -400,7 +414,7 @@ impl QfqPlus {
         next
     }
 
-    /// The core's turn is over; what its aggregate's tag counts ahead, and was not used, is taken back.
+    /// Ends the core's turn. Takes back the unused part of the budget that the tag counted in advance.
     fn end_turn(&mut self, core: CoreId) {
         let Turn { aggregate, budget, shared_by } = self.turns[core];
         let Some(id) = aggregate else { return };
@@ -418,7 +432,8 @@ impl QfqPlus {
         });
     }
 
-    /// Another core chooses: the aggregate of the turn that began last takes part, as if its budget were used.
+    /// Releases the aggregate of the turn that began last, because another core chooses. It takes
+    /// part as if its budget were used.
     fn release(&mut self) {
         let Some(core) = self.holder else { return };
         let Turn { aggregate, budget, .. } = self.turns[core];
@@ -429,7 +444,7 @@ impl QfqPlus {
         self.recount(id, |aggregate| aggregate.own.uncounted = aggregate.own.uncounted.saturating_add(budget));
     }
 
-    /// The tag changes, and the aggregate goes to the bucket where it belongs.
+    /// Changes the tag of an aggregate, and moves it to its bucket.
     fn recount(&mut self, id: AggregateId, change: impl FnOnce(&mut Member<AggregateId, Aggregate>)) {
         if self.groups.contains(id) {
             self.groups.remove(id, |_| {});
@@ -441,20 +456,21 @@ impl QfqPlus {
         }
     }
 
-    /// The tag of an aggregate that is in no bucket counts the work so far.
+    /// Updates the tag of an aggregate, which is in no bucket, with the work so far.
     fn count_up(&mut self, id: AggregateId) {
         let aggregate = self.groups.get_mut(id);
         let Aggregate { uncounted, busy, .. } = aggregate.own;
         if busy == 0 || uncounted == 0 {
             return;
         }
-        // Of each client's weight the share of one client: the rest is counted later.
+        // The tag grows by one client's share of the work, over one client's weight. The remainder
+        // is counted later.
         let each = uncounted.div_euclid(busy.into());
         aggregate.own.uncounted = uncounted.rem_euclid(busy.into());
         aggregate.start.correct(each.max(0) as u64, each.min(0).unsigned_abs(), &aggregate.weight);
     }
 
-    /// An aggregate that has nothing to be served starts no earlier than now.
+    /// Raises the start of an aggregate without a head to serve to virtual time.
     fn raise(&mut self, id: AggregateId) {
         if self.groups.get(id).own.first != NONE || self.held() == Some(id) {
             return;
@@ -468,7 +484,7 @@ impl QfqPlus {
         }
     }
 
-    /// The client has packets from now on, or none.
+    /// Sets whether the client has packets.
     fn set_busy(&mut self, id: ClientId, busy: bool) {
         self.clients[id].busy = busy;
         let at = self.clients[id].aggregate;
@@ -487,7 +503,7 @@ impl QfqPlus {
         }
     }
 
-    /// The client, which is idle, joins an aggregate of this weight. If that is a new one, it starts there.
+    /// Adds an idle client to an aggregate of this weight. A new aggregate starts at `start`.
     fn join(&mut self, id: ClientId, weight: u64, start: ExactTag) {
         let at = self.find(weight).unwrap_or_else(|| self.found(weight, start));
         self.clients[id].aggregate = at;
@@ -498,7 +514,7 @@ impl QfqPlus {
         }
     }
 
-    /// The client, which is idle, leaves its aggregate; where that starts.
+    /// Removes an idle client from its aggregate. Returns the start of the aggregate.
     fn leave(&mut self, id: ClientId) -> ExactTag {
         let at = self.clients[id].aggregate;
         let aggregate = self.groups.get_mut(at);
@@ -516,7 +532,7 @@ impl QfqPlus {
         start
     }
 
-    /// An aggregate of this weight that has room.
+    /// Returns an aggregate of this weight that has room.
     fn find(&self, weight: u64) -> Option<AggregateId> {
         let mut next = self.roomy[self.place_of(weight)];
         while let Some(id) = known(next).filter(|&id| self.groups.get(id).weight.weight() != weight) {
@@ -525,7 +541,7 @@ impl QfqPlus {
         known(next)
     }
 
-    /// A new aggregate.
+    /// Creates an aggregate.
     fn found(&mut self, weight: u64, start: ExactTag) -> AggregateId {
         let id = known(self.vacant).expect("as many aggregates as clients");
         self.vacant = self.groups.get(id).own.next;
@@ -537,7 +553,7 @@ impl QfqPlus {
         id
     }
 
-    /// The aggregate has room from now on.
+    /// Lists an aggregate that has room now.
     fn list(&mut self, id: AggregateId, weight: u64) {
         let place = self.place_of(weight);
         let next = core::mem::replace(&mut self.roomy[place], id);
@@ -548,7 +564,7 @@ impl QfqPlus {
         (own.next, own.previous) = (next, NONE);
     }
 
-    /// The aggregate has no room any more, or no clients.
+    /// Removes an aggregate from the list, because it has no room or no clients.
     fn unlist(&mut self, id: AggregateId, weight: u64) {
         let Aggregate { next, previous, .. } = self.groups.get(id).own;
         match known(previous) {
@@ -578,13 +594,14 @@ mod tests {
 
     const QFQ_PLUS: QfqPlusParams = QfqPlusParams {};
 
-    /// One client of each weight is an aggregate alone: QFQ.
+    /// With one client per weight, each aggregate has one client: this is QFQ.
     #[test]
     fn aggregates_of_one_client_go_as_in_qfq() {
         assert_eq!(unit_sequence::<QfqPlus>(&QFQ_PLUS, &A, 12), "121213211213");
     }
 
-    /// Clients 2 and 3 are an aggregate of weight 6, and 4, 5, 6 another: they are served together, one after the other.
+    /// Clients 2 and 3 form an aggregate of weight 6, and 4, 5, 6 another. Clients of an aggregate
+    /// are served one after the other.
     #[test]
     fn clients_of_one_weight_are_served_together() {
         let served = unit_sequence::<QfqPlus>(&QFQ_PLUS, &B, 24);
@@ -594,7 +611,8 @@ mod tests {
         }
     }
 
-    /// Inside an aggregate packets of any length share alike, and a head beyond the credit waits for its turn.
+    /// Within an aggregate, packets of any length share equally, and a head beyond the credit waits
+    /// for its turn.
     #[test]
     fn deficits_share_inside() {
         let served = sequence::<QfqPlus>(&QFQ_PLUS, &[1, 1, 1], 3000, 10, v_work);
@@ -607,28 +625,29 @@ mod tests {
         assert!(work.iter().all(|&each| each.abs_diff(work[0]) <= 30), "{work:?}");
     }
 
-    /// 3wσ + 16wL/W + 3L.
+    /// The bound is 3wσ + 16wL/W + 3L.
     #[test]
     fn nobody_lags_by_more_than_is_promised() {
         let most = most_of_bound_used::<QfqPlus>(&QFQ_PLUS, "qfq+/lag", 12, |longest| (16 * longest, 3 * longest));
         assert!((0.3..=1.0).contains(&most), "{most} of the bound was used");
     }
 
-    /// PROPORTIONAL_SHARE section 5.5 has [-3.5, 1.9] for QFQ, of which twice is accepted; an aggregate of several is served at
-    /// once, so whoever wakes into one may be ahead by a little more.
+    /// PROPORTIONAL_SHARE section 5.5 has [-3.5, 1.9] for QFQ, and twice that is accepted. An
+    /// aggregate serves several clients at once, so a client that wakes into one may be slightly
+    /// further ahead.
     #[test]
     fn errors_of_clients_that_come_and_go() {
         let (least, greatest) = churn_errors::<QfqPlus>(&QFQ_PLUS, 1, 100_000);
         assert!(least > -7.0 && greatest < 4.0, "{least} to {greatest}");
     }
 
-    /// One core: what is charged at dispatch and corrected at completion is charged at completion.
+    /// On one core, the estimate charged at dispatch and its correction add up to the work used.
     #[test]
     fn wrong_estimates_are_corrected() {
         assert_wrong_estimates_are_corrected::<QfqPlus>(&QFQ_PLUS, 40);
     }
 
-    /// A client takes its place among those of its new weight, and its old aggregate is free for others.
+    /// A client joins those of its new weight, and its old aggregate becomes free for others.
     #[test]
     fn weights_change() {
         let mut desk = Desk::<QfqPlus>::new(&QFQ_PLUS, &[1; 12]);
@@ -647,7 +666,7 @@ mod tests {
         assert!(ones.abs_diff(1200) <= 30, "{ones} of 2300");
     }
 
-    /// Work beyond every measure, and weights at both ends: everybody is served.
+    /// Extreme work and extreme weights: every client is served.
     #[test]
     fn extremes_do_no_harm() {
         let work = |client: ClientId, number| match (client.0, number % 3) {

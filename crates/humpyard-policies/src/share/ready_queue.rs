@@ -1,4 +1,4 @@
-//! The clients whose head may be served, by tag: what a policy needs of a storage for them.
+//! A queue of the clients whose head may be served, by tag.
 
 use humpyard_core::id::ClientId;
 use humpyard_core::policy::Ties;
@@ -7,17 +7,18 @@ use super::sorted_list::SortedList;
 use super::tag::Tag;
 use super::tournament::Tournament;
 
-/// Clients below a limit, some of which have a tag. All storages answer alike; equal tags go as ties do.
+/// Clients below a limit, some of which have a tag. All implementations give the same answers; ties
+/// decide between equal tags.
 pub trait ReadyQueue: Sized {
-    /// For clients below `limit`, none of which has a tag.
+    /// Creates a queue for clients below `limit`, none of which has a tag.
     fn new(limit: usize, ties: Ties) -> Self;
-    /// The least tag, and the client that has it.
+    /// Returns the least tag, and the client that has it.
     fn first(&mut self) -> Option<(Tag, ClientId)>;
-    /// The tag of this client.
+    /// Returns the tag of this client.
     fn tag(&self, client: ClientId) -> Option<Tag>;
-    /// The client has this tag from now on.
+    /// Sets the tag of the client.
     fn set(&mut self, client: ClientId, tag: Tag);
-    /// The client has no tag from now on; nothing happens if it has none.
+    /// Removes the tag of the client, if it has one.
     fn remove(&mut self, client: ClientId);
 }
 

@@ -1,8 +1,8 @@
 //! Start-time fair queueing: serve the client whose next packet starts earliest in virtual time.
 //!
-//! **Idea.** Each packet has a start tag: the virtual time at which its client has been served all before it, or the
-//! virtual time of its arrival if that is later. Virtual time is the start tag in service. No cost need be
-//! known before service.
+//! **Idea.** Each packet has a start tag: the virtual time at which its client has received all
+//! earlier service, or the virtual time of its arrival if that is later. Virtual time is the start
+//! tag in service. No cost need be known before service.
 //!
 //! **Source.** Goyal, Vin, Cheng. Start-time fair queueing. SIGCOMM 1996. PROPORTIONAL_SHARE section 2.7.
 //!
@@ -10,11 +10,13 @@
 //!
 //! **Cost.** `pick` O(1), the events O(log n) in the ready clients.
 //!
-//! **Invariants.** `ready` holds exactly the clients whose head may be served, by start tag. `virtual_time` never decreases.
+//! **Invariants.** `ready` holds exactly the clients whose head may be served, by start tag.
+//! `virtual_time` never decreases.
 //!
-//! **Departures.** Tags for the head alone. Charged the estimate at dispatch and corrected at completion. With k packets in
-//! service at once the bound grows by those packets. A new weight holds for the packets in service too: their estimates
-//! are charged anew, so that what is settled at completion is what was charged.
+//! **Departures.** Only the head has a tag. The estimate is charged at dispatch and corrected at
+//! completion. With k packets in service at once, the bound grows by those packets. A new weight
+//! holds for the packets in service too: their estimates are charged again, so that completion
+//! settles the amount that was charged.
 
 use alloc::string::String;
 
@@ -41,7 +43,7 @@ pub struct Sfq {
     virtual_time: Tag,
     /// The greatest finish tag of all.
     finish_max: Tag,
-    /// Clients that are not idle.
+    /// The number of clients that are not idle.
     busy: usize,
     /// The clients whose head may be served, by start tag.
     ready: Tournament<ClientId>,
@@ -165,16 +167,16 @@ mod tests {
         assert_eq!(unit_errors::<Sfq>(&SfqParams {}, &B, 24), (-48, 18), "-2 to 3/4 of 24");
     }
 
-    /// PROPORTIONAL_SHARE section 1 prints 12312212131121, which no tie rule yields: its first six picks leave client 2 with
-    /// start tag 15, and the eighth takes it before client 3 with start tag 10. The fifth digit must be 1: client 1 and
-    /// client 2 both start at 5 then, and the lower id goes first.
+    /// PROPORTIONAL_SHARE section 1 prints 12312212131121, which no tie rule yields. Its first six picks leave
+    /// client 2 with start tag 15, but the eighth takes it before client 3 with start tag 10. The fifth digit
+    /// must be 1: clients 1 and 2 both start at 5 then, and the lower id goes first.
     #[test]
     fn variable_costs() {
         assert_eq!(sequence::<Sfq>(&SfqParams {}, &V, 14, 10, v_work), "12311212131121");
     }
 
-    /// PROPORTIONAL_SHARE section 5.1: the mirror of weighted fair queueing. The heavy client of N, with the share h, comes to be
-    /// behind by h (N - 1) if it loses ties: 819.15 at N = 8192.
+    /// PROPORTIONAL_SHARE section 5.1: the mirror of weighted fair queueing. The heavy client of N,
+    /// with share h, falls behind by h (N - 1) if it loses ties: 819.15 at N = 8192.
     #[test]
     fn the_heavy_wait_for_all_others() {
         let behind = |clients: usize, heavy_first: bool| {
@@ -194,13 +196,14 @@ mod tests {
         }
     }
 
-    /// PROPORTIONAL_SHARE section 2.5: who was alone for ten quanta lets who comes then go first, once.
+    /// PROPORTIONAL_SHARE section 2.5: a client that was alone for ten quanta lets a client that
+    /// comes then go first, once.
     #[test]
     fn use_of_idle_capacity_is_forgiven() {
         assert_eq!(after_ten_alone::<Sfq>(&SfqParams {}, 6), "212121");
     }
 
-    /// PROPORTIONAL_SHARE section 5.5: [-5.0, 1.5], and within twice that.
+    /// PROPORTIONAL_SHARE section 5.5: [-5.0, 1.5]; twice that is accepted.
     #[test]
     fn clients_that_come_and_go() {
         let (least, greatest) = churn_errors::<Sfq>(&SfqParams {}, 1, 100_000);

@@ -1,25 +1,30 @@
-//! Surplus fair scheduling: on several cores, serve whoever is least ahead of virtual time, by its weight.
+//! Surplus fair scheduling: on several cores, serves the client that is least ahead of virtual
+//! time, multiplied by its weight.
 //!
-//! **Idea.** On several cores the start tags of start-time fair queueing may drift apart: a client can be entitled to more than
-//! a core, and none can be given that. So weights are first made feasible. Virtual time is the least start tag of all that are
-//! not idle, and the *surplus* of a client what it had more than if it were there: its weight times the distance. An idle core
-//! serves the client of the least surplus.
+//! **Idea.** On several cores the start tags of start-time fair queueing may drift apart: a client
+//! can be entitled to more than a core, and cannot receive it. So weights are first made feasible.
+//! Virtual time is the least start tag of the clients that are not idle. The *surplus* of a client
+//! is its service beyond that point: its weight times the distance. An idle core serves the client
+//! with the least surplus.
 //!
-//! **Source.** Chandra, Adler, Goyal, Shenoy. Surplus fair scheduling: a proportional-share CPU scheduling algorithm for symmetric
-//! multiprocessors. OSDI 2000. PROPORTIONAL_SHARE section 2.13; feasible weights: section 4.3.
+//! **Source.** Chandra, Adler, Goyal, Shenoy. Surplus fair scheduling: a proportional-share CPU
+//! scheduling algorithm for symmetric multiprocessors. OSDI 2000. PROPORTIONAL_SHARE section 2.13;
+//! feasible weights: section 4.3.
 //!
 //! **Promises.** Work conserving. No bound is proven.
 //!
-//! **Cost.** O(log n) in all clients for an event, and what virtual time changes in the order of surpluses: O(log² n) for each
-//! event, over time. O(P log P) for P cores when a client comes or goes or has another weight. The paper sorts anew, which is
-//! O(n), or looks at the first few of each of three queues, which is not exact.
+//! **Cost.** O(log n) in all clients for an event. Changes of the order of surpluses as virtual
+//! time advances add O(log² n) per event, amortised. O(P log P) for P cores when a client comes,
+//! goes or changes weight. The paper sorts again, which is O(n), or examines the first few clients
+//! of three queues, which is not exact.
 //!
-//! **Invariants.** The clients that are not idle, and no others, are members of `feasible`. The tree chooses what looking at every
-//! client would.
+//! **Invariants.** Exactly the clients that are not idle are members of `feasible`. The tree
+//! chooses as a scan of all clients would.
 //!
-//! **Departures.** A start tag counts complete packets; estimates of those in service are surplus, too. So a client that is in
-//! service is served by another core as well if its packets need not keep their order and no other has less surplus. Of equal
-//! surpluses the earlier start tag goes first, then the lower id. When all are idle virtual time is the greatest tag.
+//! **Departures.** A start tag counts complete packets; the estimates of packets in service are
+//! surplus too. So another core also serves a client in service if its packets need not keep their
+//! order and no other client has less surplus. Of equal surpluses, the earlier start tag goes
+//! first, then the lower id. When all clients are idle, virtual time is the greatest tag.
 
 use alloc::vec::Vec;
 
@@ -39,10 +44,11 @@ params! {
     pub struct SfsParams {}
 }
 
-/// What is known of one client.
+/// The state of one client.
 #[derive(Clone, Copy, Debug)]
 struct Client {
-    /// Virtual time up to which it was served: the finish tag of its last complete packet, or virtual time when it woke.
+    /// The virtual time up to which it was served: the finish tag of its last complete packet, or
+    /// virtual time when it woke.
     start: ExactTag,
     /// Estimated work of its packets in service.
     in_service: Work,
@@ -50,7 +56,7 @@ struct Client {
     awake: bool,
     /// Whether its head may be served.
     offered: bool,
-    /// Whether its weight is too much for a core.
+    /// Whether its weight is too much for one core.
     heavy: bool,
 }
 
@@ -59,7 +65,7 @@ struct Client {
 struct Clients {
     all: IdVec<ClientId, Client>,
     feasible: FeasibleWeights,
-    /// The weight of those that are too heavy.
+    /// The weight of clients that are too heavy.
     ceiling: Ratio,
     ties: Ties,
 }
@@ -70,11 +76,11 @@ pub struct Sfs {
     clients: Clients,
     tree: SurplusTree,
     cores: usize,
-    /// Clients that are not idle.
+    /// The number of clients that are not idle.
     awake: usize,
     /// The greatest tag of all.
     greatest: Tag,
-    /// Those whose weight was readjusted last.
+    /// The clients whose weight was readjusted last, with their weights.
     readjusted: Vec<(ClientId, Ratio)>,
 }
 
@@ -125,14 +131,14 @@ impl Surplus for Clients {
         self.all[id].start.tag()
     }
 
-    /// The weight, over the denominator of the ceiling.
+    /// Returns the weight, multiplied by the denominator of the ceiling.
     #[inline]
     fn slope(&self, id: ClientId) -> u64 {
         let (above, below) = self.ceiling;
         if self.all[id].heavy { above } else { u64::from(self.feasible.weight(id)) * below }
     }
 
-    /// With the remainder of the tag, so that equal surpluses are equal.
+    /// Returns the surplus. It includes the remainder of the tag, so that equal surpluses compare as equal.
     #[inline]
     fn surplus(&self, id: ClientId, virtual_time: Tag) -> u128 {
         let (client, below) = (&self.all[id], u128::from(self.ceiling.1));
@@ -227,7 +233,7 @@ impl Share for Sfs {
     fn set_weight(&mut self, _: Time, id: ClientId, weight: Weight) {
         self.tree.change(id, &self.clients);
         let client = &mut self.clients.all[id];
-        // The remainder is over the weight before.
+        // The remainder is relative to the old weight.
         client.start = ExactTag::at(client.start.tag());
         let awake = client.awake;
         self.clients.feasible.set_weight(id, weight.get(), awake);
@@ -243,7 +249,7 @@ impl Sfs {
         self.clients.feasible.readjust(self.cores, |id, weight| readjusted.push((id, weight)));
         let mut readjusted = core::mem::take(&mut self.readjusted);
         for &(id, _) in &readjusted {
-            // What changed before is settled by the weights before: the ceiling must not change under it.
+            // The old weights must settle the earlier change: the ceiling must not change before that.
             self.tree.change(id, &self.clients);
         }
         for (id, weight) in readjusted.drain(..) {
@@ -259,21 +265,22 @@ impl Sfs {
 }
 
 impl Clients {
-    /// The client was served so much.
+    /// Charges the work `used` to the client.
     fn charge(&mut self, id: ClientId, used: Work) {
         let client = &mut self.all[id];
         if !client.heavy {
             let weight = Weight::new(self.feasible.weight(id)).unwrap_or(Weight::ONE);
             return client.start.add(used, weight);
         }
-        // A ceiling that does not fit a weight is rounded: in 32 bits, by less than a part in 2^31.
+        // A ceiling that does not fit a weight is rounded to 32 bits, with an error below 2^-31.
         let (above, below) = self.ceiling;
         let short = u64::BITS.saturating_sub(above.leading_zeros()).saturating_sub(u32::BITS);
         let weight = Weight::new((above >> short) as u32).unwrap_or(Weight::ONE);
         client.start.add(used.saturating_mul(below) >> short, weight);
     }
 
-    /// Whether the client is too heavy from now on. The remainder of its tag is over its weight before.
+    /// Sets whether the client is too heavy. The remainder of its tag is relative to its old
+    /// weight, so it is dropped.
     fn set_heavy(&mut self, id: ClientId, heavy: bool) {
         let client = &mut self.all[id];
         client.start = ExactTag::at(client.start.tag());
@@ -290,7 +297,7 @@ mod tests {
     use humpyard_core::id::Id;
     use humpyard_core::mechanism::AlwaysReady;
 
-    /// Whom so many cores serve, tick by tick, in ascending order.
+    /// Returns the clients that the cores serve, tick by tick, in ascending order.
     fn ticks(cores: usize, weights: &[u32], ticks: usize) -> Vec<String> {
         let weights = weights_of(weights);
         let config = SchedulerConfig { longest: 1, ..config(cores, weights.len(), &weights) };
@@ -317,7 +324,7 @@ mod tests {
         assert_eq!(ticks(4, &A, 2), ["123", "123"]);
     }
 
-    /// No bound is proven. On one core errors are small all the same.
+    /// No bound is proven, but on one core errors are small.
     #[test]
     fn errors_on_one_core() {
         let (least, greatest) = unit_errors::<Sfs>(&SfsParams {}, &B, 48);

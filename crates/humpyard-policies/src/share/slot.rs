@@ -1,7 +1,7 @@
-//! Slots: how a policy that orders quanta of equal length serves packets of any length.
+//! Slots: a policy that orders quanta of equal length uses them to serve packets of any length.
 //!
-//! A slot is a quantum of work. What a client does not use of it, it keeps, and what it uses beyond, it owes, so that slots
-//! hold in the long run whatever packets cost. PROPORTIONAL_SHARE section 0, the slot adapter.
+//! A slot is a quantum of work. A client keeps the unused part of a slot, and owes what it uses beyond. So
+//! slots hold in the long run for packets of any cost. PROPORTIONAL_SHARE section 0, the slot adapter.
 
 use alloc::format;
 use core::ops::{Index, IndexMut};
@@ -11,16 +11,16 @@ use humpyard_core::id::{ClientId, IdVec};
 use humpyard_core::policy::{Auto, BuildError};
 use humpyard_core::unit::Work;
 
-/// The longest quantum: times a weight and the rounding of the weight to a power of two, it fits 62 bits.
+/// The longest quantum: multiplied by a weight and its rounding to a power of two, it fits 62 bits.
 const QUANTUM_MAX: Work = 1 << 29;
 
-/// As many slots for each core a client may be given in advance while it is in service.
+/// The most slots per core that a client in service may receive in advance.
 pub(super) const BANK_SLOTS: i64 = 4;
 
-/// The work of one slot, as a parameter says it.
+/// Returns the work of one slot, as the parameter gives it.
 ///
 /// # Errors
-/// A quantum that is shorter than the longest packet, or too long to count with.
+/// Rejects a quantum that is shorter than the longest packet, or too long for the arithmetic.
 pub(super) fn quantum(owner: &str, given: Auto, config: &SchedulerConfig) -> Result<i64, BuildError> {
     let quantum = match given {
         Auto::Auto => config.longest.max(1),
@@ -39,23 +39,24 @@ pub(super) fn quantum(owner: &str, given: Auto, config: &SchedulerConfig) -> Res
     Ok(quantum as i64)
 }
 
-/// An amount of work with a sign.
+/// Returns work as a signed number.
 pub(super) fn signed(work: Work) -> i64 {
     i64::try_from(work).unwrap_or(i64::MAX)
 }
 
-/// A policy that gives slots one after the other, and serves who holds one.
+/// A policy that gives slots one after the other, and serves a client that holds one.
 pub(super) trait GivesSlots {
-    /// What it knows of a client beside its slots.
+    /// The policy's state of a client, besides its slots.
     type Client;
 
     /// The slots that clients hold.
     fn slots(&mut self) -> &mut Slots<Self::Client>;
 
-    /// Gives a slot, or as many as are given at once. Some head may be served, but of no client that holds a slot.
+    /// Gives one slot or several. Some head may be served, but no client with such a head holds a slot.
     fn give(&mut self);
 
-    /// Whom to serve; none if no head may be served. Asked again without an event between, it answers the same.
+    /// Returns the client to serve. `None`: no head may be served. A second call without an event
+    /// in between returns the same.
     #[inline]
     fn holder(&mut self) -> Option<ClientId> {
         loop {
@@ -70,7 +71,8 @@ pub(super) trait GivesSlots {
     }
 }
 
-/// The handlers that all policies which give slots have in common, in their `impl Share`: their clients are in `slots`.
+/// The handlers that all policies with slots share, for their `impl Share`. Their field `slots`
+/// holds the clients.
 macro_rules! slot_handlers {
     () => {
         #[inline]
@@ -100,21 +102,21 @@ macro_rules! slot_handlers {
 }
 pub(super) use slot_handlers;
 
-/// Not in the line.
+/// The value of `behind` for a client that is not in the line.
 const NOT_IN_LINE: u32 = u32::MAX;
 
-/// What is known of one client.
+/// The state of one client.
 #[derive(Clone, Copy, Debug)]
 struct Client<T> {
-    /// Work left of its slots; negative is debt.
+    /// The work left of its slots; negative is debt.
     balance: i64,
-    /// Its packets waiting.
+    /// The number of its waiting packets.
     waiting: u32,
-    /// Who stands behind it in the line: itself if nobody does.
+    /// The client behind it in the line: the client itself if it is the last.
     behind: u32,
     /// Whether its head may be served.
     offered: bool,
-    /// What the policy knows of it, beside it, so that a decision looks at one place.
+    /// The policy's state of the client, stored here so that a decision reads one place.
     own: T,
 }
 
@@ -126,26 +128,27 @@ impl<T> Client<T> {
     }
 }
 
-/// The slots that clients hold, and with them what the policy knows of each client, its `T`. A client *holds* a slot while
-/// its balance is positive.
+/// The slots that clients hold, with the policy's state `T` of each client. A client *holds* a slot
+/// while its balance is positive.
 #[derive(Debug)]
 pub(super) struct Slots<T> {
     /// Work of one slot.
     quantum: i64,
-    /// A client whose head may not be served is given no slot if it has this much work left.
+    /// The limit of work in advance: a client whose head may not be served receives no slot if it
+    /// has this much work left.
     bank_limit: i64,
-    /// The line: every client that holds a slot and whose head may be served, in the order in which they came to be so, and
-    /// some for which that is over, which are dropped when they come to the front.
+    /// The line: every client that holds a slot and whose head may be served, in the order in which this began.
+    /// It also has clients for which this is over; they are dropped when they reach the front.
     front: Option<ClientId>,
-    /// The last of the line, if that is not empty.
+    /// The last client of the line, if the line is not empty.
     back: ClientId,
-    /// Clients whose head may be served.
+    /// The number of clients whose head may be served.
     offered: usize,
     clients: IdVec<ClientId, Client<T>>,
 }
 
 impl<T> Slots<T> {
-    /// Slots of this work; nobody holds one.
+    /// Creates slots of this work; no client holds one.
     pub(super) fn new(quantum: i64, config: &SchedulerConfig, mut own: impl FnMut(ClientId) -> T) -> Self {
         let client = |id| Client { balance: 0, waiting: 0, behind: NOT_IN_LINE, offered: false, own: own(id) };
         Self {
@@ -179,13 +182,13 @@ impl<T> Slots<T> {
         }
     }
 
-    /// Panics unless the client holds nothing, and nothing of it may be served.
+    /// Panics unless the client holds nothing and has no packets.
     pub(super) fn check_idle(&self, id: ClientId) {
         let client = &self.clients[id];
         assert!(client.balance <= 0 && !client.offered && client.waiting == 0, "client {id} is idle");
     }
 
-    /// All clients.
+    /// Returns all clients.
     pub(super) fn ids(&self) -> impl Iterator<Item = ClientId> + use<T> {
         self.clients.ids()
     }
@@ -196,7 +199,7 @@ impl<T> Slots<T> {
         self.offered == 0
     }
 
-    /// Whom to serve: a client that holds a slot and whose head may be served.
+    /// Returns the client to serve: one that holds a slot and whose head may be served.
     #[inline]
     pub(super) fn holder(&mut self) -> Option<ClientId> {
         loop {
@@ -222,31 +225,32 @@ impl<T> Slots<T> {
         self.clients[id].balance > 0
     }
 
-    /// Whether the client may be given a slot: to be served, or else in advance, if it has packets waiting and not much left.
+    /// Whether the client may be given a slot: to be served, or in advance, if it has packets
+    /// waiting and little work left.
     #[inline]
     pub(super) fn is_able(&self, id: ClientId) -> bool {
         let client = &self.clients[id];
         client.offered || client.waiting > 0 && client.balance < self.bank_limit
     }
 
-    /// Gives the client so many slots.
+    /// Gives the client `slots` slots.
     #[inline]
     pub(super) fn grant(&mut self, id: ClientId, slots: u32) {
         self.add(id, self.quantum * i64::from(slots));
     }
 
-    /// A packet of the client has arrived.
+    /// Records that a packet of the client has arrived.
     #[inline]
     pub(super) fn arrive(&mut self, id: ClientId) {
         self.clients[id].waiting += 1;
     }
 
-    /// A packet of the client that was waiting was dropped; so many are left.
+    /// Records that a waiting packet of the client was dropped; `waiting` are left.
     pub(super) fn push_out(&mut self, id: ClientId, waiting: u32) {
         self.clients[id].waiting = waiting;
     }
 
-    /// The client's head may be served.
+    /// Records that the client's head may be served.
     #[inline]
     pub(super) fn offer(&mut self, id: ClientId) {
         let client = &mut self.clients[id];
@@ -256,7 +260,7 @@ impl<T> Slots<T> {
         self.line_up(id);
     }
 
-    /// The client's head goes to a core.
+    /// Records that the client's head goes to a core.
     #[inline]
     pub(super) fn dispatch(&mut self, id: ClientId, estimate: Work) {
         let client = &mut self.clients[id];
@@ -266,7 +270,7 @@ impl<T> Slots<T> {
         self.offered -= 1;
     }
 
-    /// A packet cost this instead of its estimate.
+    /// Corrects the charge of a packet by the difference between its actual work and its estimate.
     #[inline]
     pub(super) fn settle(&mut self, id: ClientId, used: Work, estimate: Work) {
         if used != estimate {
@@ -274,13 +278,13 @@ impl<T> Slots<T> {
         }
     }
 
-    /// The client is idle: it keeps its debt, and loses what is left of its slots.
+    /// Records that the client is idle: it keeps its debt, and loses the rest of its slots.
     pub(super) fn block(&mut self, id: ClientId) {
         let client = &mut self.clients[id];
         client.balance = client.balance.min(0);
     }
 
-    /// The client owes nothing any more, and has nothing.
+    /// Clears the client's debt and its slots.
     pub(super) fn forgive(&mut self, id: ClientId) {
         self.clients[id].balance = 0;
     }
@@ -292,7 +296,7 @@ impl<T> Slots<T> {
         self.line_up(id);
     }
 
-    /// The client joins the line, if it holds a slot and its head may be served.
+    /// Adds the client to the line if it holds a slot and its head may be served.
     #[inline]
     fn line_up(&mut self, id: ClientId) {
         let client = &mut self.clients[id];
@@ -331,7 +335,7 @@ mod tests {
 
     const CLIENT: ClientId = ClientId(0);
 
-    /// Slots of work 10 for so many clients.
+    /// Creates slots of work 10 for `clients` clients.
     fn slots(clients: usize) -> Slots<()> {
         Slots::new(10, &config(1, clients, &[]), |_| ())
     }
@@ -380,7 +384,7 @@ mod tests {
         assert_eq!(slots.clients[CLIENT].balance, 0);
     }
 
-    /// Slots in advance for who is in service, up to four.
+    /// A client in service receives up to four slots in advance.
     #[test]
     fn who_cannot_be_served_saves_a_few_slots() {
         let mut slots = slots(1);
@@ -402,7 +406,7 @@ mod tests {
         let mut slots = slots(4);
         (0..4).map(ClientId).for_each(|id| slots.offer(id));
         [2, 0, 3, 1].map(ClientId).into_iter().for_each(|id| slots.grant(id, 1));
-        // What client 0 holds is gone before its turn.
+        // Client 0 loses its slots before its turn.
         slots.settle(ClientId(0), 20, 10);
         let mut served = [2, 3].map(|expected| {
             let id = slots.holder().expect("open slots");

@@ -1,6 +1,7 @@
-//! A sorted list: which of many clients has the least tag, with O(n) comparisons to find a client's place.
+//! A sorted list of the clients' tags: finding a client's place takes O(n) comparisons.
 //!
-//! What the paper of GR3 compares itself with. It decides as the tournament does, and takes as long as it does there.
+//! The paper of GR3 compares itself with such a list. It decides as the tournament does, and is as
+//! slow as in the paper.
 
 use humpyard_core::id::{Id, IdVec};
 use humpyard_core::policy::Ties;
@@ -8,12 +9,12 @@ use humpyard_core::steps;
 
 use super::tag::{PackedTag, Tag};
 
-/// After the last member.
+/// The value of `next` for the last member.
 const END: u32 = u32::MAX;
-/// After an id without a tag.
+/// The value of `next` for an id without a tag.
 const ABSENT: u32 = u32::MAX - 1;
 
-/// What is known of one id.
+/// The state of one id.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     tag: PackedTag,
@@ -23,7 +24,8 @@ struct Link {
 
 /// Ids below a limit, some of which have a tag.
 ///
-/// The first is found and removed in O(1), anything else takes O(n) in the members. Nothing allocates. An id takes 16 bytes.
+/// The first is found and removed in O(1); other operations take O(n) in the members. Nothing
+/// allocates. An id takes 16 bytes.
 #[derive(Debug)]
 pub struct SortedList<I> {
     first: u32,
@@ -32,13 +34,13 @@ pub struct SortedList<I> {
 }
 
 impl<I: Id> SortedList<I> {
-    /// For ids below `limit`, none of which has a tag.
+    /// Creates a list for ids below `limit`, none of which has a tag.
     pub(super) fn new(limit: usize, ties: Ties) -> Self {
         let links = IdVec::from_fn(limit, |_| Link { tag: PackedTag::default(), next: ABSENT });
         Self { first: END, links, ties }
     }
 
-    /// The least tag, and the id that has it.
+    /// Returns the least tag, and the id that has it.
     pub(super) fn first(&self) -> Option<(Tag, I)> {
         (self.first != END).then(|| {
             let id = I::from_index(self.first as usize);
@@ -46,13 +48,13 @@ impl<I: Id> SortedList<I> {
         })
     }
 
-    /// The tag of this id.
+    /// Returns the tag of this id.
     pub(super) fn tag(&self, id: I) -> Option<Tag> {
         let link = self.links[id];
         (link.next != ABSENT).then(|| link.tag.tag())
     }
 
-    /// The id has this tag from now on.
+    /// Sets the tag of the id.
     pub(super) fn set(&mut self, id: I, tag: Tag) {
         self.remove(id);
         let tag = PackedTag::new(tag);
@@ -62,7 +64,7 @@ impl<I: Id> SortedList<I> {
         self.follow(before, id.index() as u32);
     }
 
-    /// The id has no tag from now on; nothing happens if it has none.
+    /// Removes the tag of the id, if it has one.
     pub(super) fn remove(&mut self, id: I) {
         let next = self.links[id].next;
         if next != ABSENT {
@@ -72,7 +74,7 @@ impl<I: Id> SortedList<I> {
         }
     }
 
-    /// The first member that is as wanted, or the end, after the member before it.
+    /// Returns the first member for which `wanted` is true, or the end, and the member before it.
     fn seek(&self, wanted: impl Fn(&Self, I) -> bool) -> (Option<I>, u32) {
         let (mut before, mut at) = (None, self.first);
         while at != END {
@@ -95,7 +97,7 @@ impl<I: Id> SortedList<I> {
         }
     }
 
-    /// After the member `before`, or first, comes `next`.
+    /// Links `next` after the member `before`, or makes it the first.
     fn follow(&mut self, before: Option<I>, next: u32) {
         match before {
             Some(before) => self.links[before].next = next,

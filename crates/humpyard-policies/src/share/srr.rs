@@ -1,28 +1,31 @@
-//! Smoothed round robin: the bits of the weights are spread over a round.
+//! Smoothed round robin: spreads the bits of the weights over a round.
 //!
-//! **Idea.** A matrix has a row for each client, the bits of its weight. A sequence in which every second element is 1, every
-//! fourth 2, every eighth 3, and so on, goes over its columns: 1 is the column of the highest bit, so that this is visited
-//! most often. A visit to a column gives a slot to each client that has the bit. So the slots of a client are spread over
-//! the round, and nothing is compared at all.
+//! **Idea.** A matrix has a row for each client with the bits of its weight. A sequence in which
+//! every second element is 1, every fourth 2, every eighth 3, and so on, selects its columns.
+//! Element 1 is the column of the highest bit, so that column is visited most often. A visit to a
+//! column gives a slot to each client that has the bit. So the slots of a client are spread over
+//! the round, without any comparison.
 //!
-//! **Source.** Guo. SRR: an O(1) time complexity packet scheduler for flows in multi-service packet networks. SIGCOMM 2001.
-//! PROPORTIONAL_SHARE sections 2.10 and 0 (slots).
+//! **Source.** Guo. SRR: an O(1) time complexity packet scheduler for flows in multi-service packet
+//! networks. SIGCOMM 2001. PROPORTIONAL_SHARE sections 2.10 and 0 (slots).
 //!
-//! **Promises.** Work conserving. With packets of one quantum and clients that stay, exact at the end of every round, that is
-//! of as many slots as the weights add up to; between, a client is off its share of the service by less than k n slots, for
-//! n clients whose weights have up to k bits.
+//! **Promises.** Work conserving. With packets of one quantum and clients that stay, service is exact at the
+//! end of every round. A round has as many slots as the sum of the weights. Within a round, the error of a
+//! client's service is below k n slots, for n clients with weights of up to k bits.
 //!
-//! **Cost.** `pick` O(1): of two visits one at least is to a column that has clients. O(k) when a client comes or goes. A
-//! client that owes more than a slot gives is given several, one a visit. On several cores a pick may give slots to clients in
-//! service, and pass over some. 58 bytes a client: one place in all columns (see `columns.rs`), not links in each.
+//! **Cost.** `pick` O(1): of two visits, at least one is to a column that has clients. O(k) when a
+//! client comes or goes. A client that owes more than one slot receives several, one per visit. On
+//! several cores a pick may give slots to clients in service, and pass over some. 58 bytes per
+//! client: one place in all columns (see `columns.rs`), instead of links in each.
 //!
-//! **Invariants.** Clients that are not idle have a place, in order of arrival; they are in the columns of their weights, but
-//! for those that were to be given a slot and could not, until their next head is offered. The element is within its
-//! sequence.
+//! **Invariants.** Clients that are not idle have a place, in order of arrival, and are in the
+//! columns of their weights. A client that was due a slot and could not take it is in no column
+//! until its next head is offered. The element is within its sequence.
 //!
-//! **Departures.** Who gets another weight keeps its place. The number of columns counts when a visit begins; the element
-//! then changes to the one that comes at the same part of the round. On several cores a client that has packets waiting
-//! and may not be served, since one is in service, is given its slots all the same, up to four a core.
+//! **Departures.** A client keeps its place when its weight changes. The number of columns is read
+//! when a visit begins; the element then changes to the one at the same part of the round. On
+//! several cores, a client may have waiting packets that may not be served because one is in
+//! service. It still receives its slots, up to four per core.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId};
@@ -42,7 +45,7 @@ params! {
     }
 }
 
-/// What is known of one client.
+/// The state of one client.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Client {
     weight: u32,
@@ -54,7 +57,7 @@ pub(super) struct Client {
 #[derive(Debug)]
 pub struct Srr {
     columns: Columns,
-    /// The number of columns that `element` goes by.
+    /// The number of columns for which `element` is valid.
     order: u32,
     /// The element of the sequence, from 1, whose column is visited; 0 before the first.
     element: u64,
@@ -105,7 +108,7 @@ impl Policy for Srr {
 }
 
 impl Share for Srr {
-    // Arrivals, dispatches, completions and push-outs, and whom to serve: who holds a slot.
+    // Handlers for arrivals, dispatches, completions and push-outs; the client that holds a slot is served.
     slot_handlers!();
 
     fn on_wake(&mut self, now: Time, id: ClientId, head: &Packet) {
@@ -162,10 +165,10 @@ impl GivesSlots for Srr {
 }
 
 impl Srr {
-    /// Goes on to the next element, and visits its column. Some client is in a column.
+    /// Moves on to the next element, and visits its column. Some client is in a column.
     fn visit_next(&mut self) {
         let order = self.columns.count();
-        // To the same part of the round.
+        // Keeps the same part of the round.
         if order >= self.order {
             self.element <<= order - self.order;
         } else {
@@ -179,14 +182,14 @@ impl Srr {
         self.columns.visit(order - 1 - self.element.trailing_zeros());
     }
 
-    /// Takes a client, which is in no column, into those of its weight.
+    /// Adds a client, which is in no column, to the columns of its weight.
     fn show(&mut self, id: ClientId) {
         let client = &mut self.slots[id];
         client.shown = true;
         self.columns.show(id, client.weight);
     }
 
-    /// Leaves a client out of the columns, if it is in any.
+    /// Removes a client from the columns, if it is in any.
     fn hide(&mut self, id: ClientId) {
         let client = &mut self.slots[id];
         if client.shown {
@@ -237,8 +240,9 @@ mod tests {
         }
     }
 
-    /// PROPORTIONAL_SHARE section 2.10: a heavy client is furthest off just before and after the first visit to the column
-    /// of the top bit of the light weights, by h (1 - h) W / 2^(b+1) of the sum of the weights.
+    /// PROPORTIONAL_SHARE section 2.10: a heavy client is furthest off just before and after the
+    /// first visit to the column of the top bit of the light weights. The error is h (1 - h) W /
+    /// 2^(b+1) of the sum of the weights.
     #[test]
     fn a_heavy_client_goes_as_far_as_is_known() {
         let weights: [u32; 65] = core::array::from_fn(|client| if client == 0 { 64 * 15 } else { 15 });
@@ -248,7 +252,7 @@ mod tests {
         assert!((ahead - extreme).abs() < extreme / 5 && (behind + extreme).abs() < extreme / 5, "{behind} to {ahead}");
     }
 
-    /// From two columns to three and back: element 2 of 3 is element 4 of 7.
+    /// From two columns to three and back: element 2 of 3 becomes element 4 of 7.
     #[test]
     fn the_element_keeps_its_part_of_the_round() {
         let mut desk = Desk::<Srr>::new(&SRR, &[3, 2, 1, 4]);
@@ -263,7 +267,7 @@ mod tests {
         assert_eq!((desk.policy().order, desk.policy().element), (2, 3));
     }
 
-    /// Who gets a bit more stands where it has stood.
+    /// A client whose weight gains a bit keeps its place.
     #[test]
     fn who_comes_while_its_column_is_visited_waits_for_the_next_visit() {
         let mut desk = Desk::<Srr>::new(&SRR, &[2, 2, 2, 1]);
@@ -276,7 +280,7 @@ mod tests {
         assert_eq!(desk.serve(6), "141231");
     }
 
-    /// The rule with a list for each column, and a copy of the one that is visited.
+    /// The rule with a list for each column, and a copy of the list of the visited column.
     #[derive(Default)]
     struct InLists {
         columns: [Vec<(usize, u32)>; 32],

@@ -1,20 +1,24 @@
-//! Stride scheduling: serve the client with the least pass, which each packet moves on by its work over the client's weight.
+//! Stride scheduling: serves the client with the least pass; each packet advances the pass by its
+//! work over the client's weight.
 //!
-//! **Idea.** A client strides ahead the shorter the greater its weight, and who is least far ahead goes next. How far all are
-//! is the global pass. Who blocks keeps what it was ahead of that or behind, and has it when it wakes: so blocking neither
-//! gains nor costs anything.
+//! **Idea.** The greater a client's weight, the shorter its strides; the client that is least far
+//! ahead is served next. The global pass shows the progress of all. A client that blocks keeps its
+//! distance from the global pass, and has it again when it wakes. So blocking neither gains nor
+//! costs anything.
 //!
 //! **Source.** Waldspurger, Weihl. Stride scheduling. MIT LCS TM-528 (1995). PROPORTIONAL_SHARE section 2.4.
 //!
-//! **Promises.** Work conserving. With packets of one unit and clients that stay, of what two clients are served together each has
-//! its share up to one unit. All together a client may be ahead by as many as there are clients, in proportion to its share.
+//! **Promises.** Work conserving. With packets of one unit and clients that stay, each of two
+//! clients has its share of their joint service, within one unit. Relative to all clients, a client
+//! may be ahead in proportion to its share, by up to the number of clients.
 //!
 //! **Cost.** `pick` and the events O(log n) in the ready clients.
 //!
-//! **Invariants.** Exactly the clients whose head may be served are ready, by pass. Passes keep their remainders.
+//! **Invariants.** Exactly the clients whose head may be served are ready, by pass. Passes keep
+//! their remainders.
 //!
-//! **Departures.** Charged the estimate at dispatch and corrected at completion, both of the client and of the global pass. No pass
-//! is below 0.
+//! **Departures.** The estimate is charged at dispatch and corrected at completion, for the client
+//! and for the global pass. No pass is below 0.
 
 use alloc::format;
 use alloc::string::String;
@@ -42,12 +46,12 @@ params! {
     }
 }
 
-/// What is known of one client.
+/// The state of one client.
 #[derive(Clone, Copy, Debug)]
 struct Client {
     /// The virtual time of its next packet.
     pass: ExactTag,
-    /// The global pass when it became idle: what remained then is `pass` less this. 0 for a newcomer.
+    /// The global pass when it became idle; its lead was `pass` less this. 0 for a new client.
     since: PackedTag,
     weight: Weight,
     /// Whether it has packets.
@@ -55,7 +59,7 @@ struct Client {
 }
 
 impl Client {
-    /// A client that was never served: what remains is a stride.
+    /// Creates a client that was never served; its lead is one stride.
     fn newcomer(weight: Weight, quantum: Work) -> Self {
         let mut pass = ExactTag::default();
         pass.add(quantum, weight);
@@ -68,7 +72,7 @@ impl Client {
 pub struct Stride {
     /// The global pass.
     global: VirtualTime,
-    /// Work of a newcomer's first stride.
+    /// The work of a new client's first stride.
     quantum: Work,
     /// The clients whose head may be served, by pass.
     ready: Tournament<ClientId>,
@@ -211,7 +215,8 @@ mod tests {
         assert_eq!(sequence::<Stride>(&STRIDE, &V, 14, 10, v_work), "11123112211311");
     }
 
-    /// PROPORTIONAL_SHARE section 2.4: of what any two are served, each has its share up to one quantum.
+    /// PROPORTIONAL_SHARE section 2.4: of the joint service of any two clients, each has its share
+    /// within one quantum.
     #[test]
     fn pairs_stray_by_at_most_one() {
         for weights in random_weights("stride", 200, 12, 300) {
@@ -231,20 +236,21 @@ mod tests {
         }
     }
 
-    /// PROPORTIONAL_SHARE section 2.5: who was alone for ten quanta has not to wait for who comes then.
+    /// PROPORTIONAL_SHARE section 2.5: a client that was alone for ten quanta does not wait for a
+    /// client that comes then.
     #[test]
     fn use_of_idle_capacity_is_forgiven() {
         assert_eq!(after_ten_alone::<Stride>(&STRIDE, 6), "121212");
     }
 
-    /// PROPORTIONAL_SHARE section 5.5: [-1.7, 1.2], and within twice that.
+    /// PROPORTIONAL_SHARE section 5.5: [-1.7, 1.2]; twice that is accepted.
     #[test]
     fn clients_that_come_and_go() {
         let (least, greatest) = churn_errors::<Stride>(&STRIDE, 1, 100_000);
         assert!(-3.4 <= least && greatest <= 2.4, "{least} to {greatest}");
     }
 
-    /// What a client is ahead of the global pass or behind, in sixths.
+    /// Returns the lead of a client over the global pass, in sixths; negative if it is behind.
     fn remain(stride: &mut Stride, client: u32) -> i128 {
         let global = stride.global.tag();
         let client = &stride.clients[ClientId(client - 1)];
@@ -253,8 +259,8 @@ mod tests {
         (ahead * 6 + (1 << 31)) >> 32
     }
 
-    /// Weights 3, 2, 1: passes begin at 1/3, 1/2 and 1, and `121` leaves 1 and the global pass 1/2, of which a third is
-    /// counted to the two that stay.
+    /// Weights 3, 2, 1: passes begin at 1/3, 1/2 and 1. `121` leaves 1 and the global pass 1/2, of
+    /// which a third counts for the two clients that stay.
     #[test]
     fn what_remains_at_a_block_is_there_at_the_wake() {
         let mut desk = Desk::<Stride>::new(&STRIDE, &A);
@@ -268,7 +274,7 @@ mod tests {
         assert_eq!(remain(desk.policy(), 1), 3);
     }
 
-    /// What remains is so much work, at any weight: 1/2 at weight 2 is 1 at weight 1.
+    /// The lead is an amount of work at any weight: 1/2 at weight 2 is 1 at weight 1.
     #[test]
     fn what_remains_follows_the_weight() {
         let mut desk = Desk::<Stride>::new(&STRIDE, &A);
@@ -293,7 +299,7 @@ mod tests {
         assert_eq!(remain(desk.policy(), 1), 6);
     }
 
-    /// One core: what is charged at dispatch and corrected at completion is charged at completion.
+    /// On one core, the estimate charged at dispatch and its correction add up to the work used.
     #[test]
     fn wrong_estimates_are_corrected() {
         assert_wrong_estimates_are_corrected::<Stride>(&STRIDE, 20);

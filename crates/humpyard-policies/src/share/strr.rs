@@ -1,28 +1,35 @@
-//! Stratified round robin: clients of like weight form a class, which has its turns at regular intervals.
+//! Stratified round robin: clients of similar weight form a class, which has its turns at regular intervals.
 //!
-//! **Idea.** A client of a part of the capacity from 2^-k to 2^-(k-1) is of class k. Time goes in slots; every 2^k of them an
-//! interval of class k begins, in which each of its clients is visited once. Of the classes with visits left the one with the
-//! shortest interval goes first. A visit is one quantum or two, so that in the long run they are as many as the weight is worth.
+//! **Idea.** A client with a part of the capacity from 2^-k to 2^-(k-1) is of class k. Time is divided into
+//! slots. Every 2^k slots an interval of class k begins, in which each of its clients is visited once. Of the
+//! classes with visits left, the one with the shortest interval goes first. A visit is one quantum or two, so
+//! that in the long run the quanta are proportional to the weight.
 //!
-//! **Source.** Ramabhadran, Pasquale. Stratified round robin: a low complexity packet scheduler with bandwidth fairness and
-//! bounded delay. SIGCOMM 2003. PROPORTIONAL_SHARE sections 2.11 and 0 (slots).
+//! **Source.** Ramabhadran, Pasquale. Stratified round robin: a low complexity packet scheduler
+//! with bandwidth fairness and bounded delay. SIGCOMM 2003. PROPORTIONAL_SHARE sections 2.11 and 0
+//! (slots).
 //!
-//! **Promises.** Work conserving. With packets of one quantum and clients that stay, a client has been given, when an interval
-//! of its class ends, its part of the slots so far, rounded down to quanta. Where weights are very unequal and slots are left
-//! free, quanta come in long runs: there is no useful bound.
+//! **Promises.** Work conserving. Consider packets of one quantum and clients that stay. At the end of an
+//! interval of its class, a client has received its part of the slots so far, rounded down to quanta. If
+//! weights are very unequal and slots stay free, quanta come in long runs: there is no useful bound.
 //!
-//! **Cost.** O(1): classes are found in a bitmap, and one counts its clients only when its interval begins. A client that owes
-//! more than a visit gives is visited in vain until it has paid. On several cores a pick may give slots to clients in service,
-//! and pass over some. 48 bytes a client.
+//! **Cost.** O(1): classes are found in a bitmap, and a class counts its clients only when its
+//! interval begins. A client that owes more than a visit gives is visited without service until it
+//! has paid. On several cores a pick may give slots to clients in service, and pass over some. 48
+//! bytes per client.
 //!
-//! **Invariants.** Clients that are not idle are in the ring of their class, but for those that were to be visited and could
-//! not, until their next head is offered. A class has no more visits left than clients. The capacity is at least the sum of
-//! the weights of the clients that are not idle, and less than twice that. Credit is less than a quantum.
+//! **Invariants.** Clients that are not idle are in the ring of their class. A client that was due
+//! a visit and could not take it is in no ring until its next head is offered. A class has no more
+//! visits left than clients. The capacity is at least the sum of the weights of the clients that
+//! are not idle, and less than twice that. Credit is less than a quantum.
 //!
-//! **Departures.** The capacity is the given one times a power of two, so that clients that come, go, or get other weights
-//! leave the classes of all others as they are: intervals change their length, and the time of slots with them. If it is not
-//! given it is the sum of the weights of all clients when the first wakes, and anew when all have been idle. Who goes leaves no more visits than clients behind. Both quanta of a visit are given at once. On several cores a client that has packets
-//! waiting and may not be served, since one is in service, is given its slots all the same, up to four a core.
+//! **Departures.** The capacity is the given one times a power of two. So clients that come, go or
+//! change weight leave all others in their classes: intervals change their length, and so does the
+//! time in slots. If no capacity is given, it is the sum of the weights of all clients. It is set
+//! when the first client wakes, and again after all have been idle. When a client goes, its class
+//! keeps no more visits than clients. Both quanta of a visit are given at once. On several cores, a
+//! client may have waiting packets that may not be served because one is in service. It still
+//! receives its slots, up to four per core.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -52,12 +59,12 @@ params! {
 /// The greatest capacity.
 const CAPACITY_MAX: u64 = 1 << 61;
 
-/// A class of clients: how many doublings take their weights to the base capacity.
+/// The id of a class of clients: the number of doublings from their weights to the base capacity.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct ClassId(u8);
 
 impl ClassId {
-    /// From as many halvings as a weight may need to as many doublings as the least may.
+    /// The number of classes: from the most halvings that a weight may need to the most doublings.
     const COUNT: usize = 96;
 
     fn of(doublings: i32) -> Self {
@@ -78,25 +85,26 @@ impl Id for ClassId {
     }
 }
 
-/// The least number of doublings that make `from` as much as `to`; negative if halvings leave it so.
+/// Returns the least number of doublings that make `from` at least `to`; negative if it may be halved.
 fn doublings(from: u64, to: u64) -> i32 {
     let mantissa = |number: u64| number << number.leading_zeros();
     to.ilog2() as i32 - from.ilog2() as i32 + i32::from(mantissa(from) < mantissa(to))
 }
 
-/// What is known of a class.
+/// The state of a class.
 #[derive(Clone, Copy, Debug)]
 struct Class {
-    /// Its clients in the ring.
+    /// The number of its clients in the ring.
     clients: u32,
-    /// Visits left of this interval.
+    /// The number of visits left in this interval.
     visits: u32,
 }
 
-/// What is known of one client.
+/// The state of one client.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Client {
-    /// What visits have left of quanta, as part of one: over the capacity, as [`Strr::visit_worth`] says.
+    /// The fraction of a quantum that its visits have left, over the denominator of
+    /// [`Strr::visit_worth`].
     credit: u64,
     weight: u32,
     class: ClassId,
@@ -112,21 +120,21 @@ pub struct Strr {
     /// The clients of each class, the next to be visited first.
     rings: IdRings<ClassId, ClientId>,
     classes: Box<[Class]>,
-    /// The classes with clients, a bit each.
+    /// The classes with clients, one bit each.
     filled: u128,
     /// The classes with visits left.
     pending: u128,
-    /// The slot that comes next. Only its lower bits count: it may wrap.
+    /// The next slot. Only its lower bits count: it may wrap.
     slot: u64,
-    /// Whether the intervals that begin with it have begun.
+    /// Whether the intervals that begin with this slot have begun.
     entered: bool,
     /// The capacity before doublings.
     base: u64,
-    /// What the base is to be when the next client wakes while all are idle, if it was not given: the weights of all clients.
+    /// The base for the next start from idle, if it is not given: the sum of the weights of all clients.
     reserved: Option<u64>,
-    /// How many doublings of the base the capacity is.
+    /// The number of doublings from the base to the capacity.
     doublings: i32,
-    /// The weights of all clients that are not idle.
+    /// The sum of the weights of all clients that are not idle.
     weight: u64,
     slots: Slots<Client>,
 }
@@ -208,7 +216,7 @@ impl Policy for Strr {
 }
 
 impl Share for Strr {
-    // Arrivals, dispatches, completions and push-outs, and whom to serve: who holds a slot.
+    // Handlers for arrivals, dispatches, completions and push-outs; the client that holds a slot is served.
     slot_handlers!();
 
     fn on_wake(&mut self, now: Time, id: ClientId, head: &Packet) {
@@ -284,7 +292,8 @@ impl GivesSlots for Strr {
 }
 
 impl Strr {
-    /// The class of the shortest intervals that has visits left: in this slot, or else where the next interval begins.
+    /// Returns the class with the shortest interval that has visits left: in this slot, or else
+    /// when the next interval begins.
     #[inline]
     fn next_class(&mut self) -> ClassId {
         if !self.entered {
@@ -314,13 +323,13 @@ impl Strr {
         }
     }
 
-    /// Of so many slots, as a power of two, is an interval of this class.
+    /// Returns the base-2 logarithm of the number of slots in an interval of this class.
     #[inline]
     fn interval(&self, class: ClassId) -> u32 {
         (class.doublings() + self.doublings) as u32
     }
 
-    /// Visits the first client of the ring of this class, and goes on to the next slot.
+    /// Visits the first client of the ring of this class, and moves on to the next slot.
     #[inline]
     fn visit(&mut self, class: ClassId, id: ClientId) {
         self.rings.rotate(class);
@@ -338,7 +347,8 @@ impl Strr {
         self.slots.grant(id, quanta as u32);
     }
 
-    /// What a visit to this client is worth, from one quantum to less than two: so much, where a quantum is so much.
+    /// Returns the worth of a visit to this client, from one quantum to less than two, as a
+    /// numerator and a denominator in quanta.
     #[inline]
     fn visit_worth(&self, id: ClientId) -> (u64, u64) {
         let client = &self.slots[id];
@@ -346,12 +356,12 @@ impl Strr {
         if doublings >= 0 { (weight << doublings, self.base) } else { (weight, self.base << -doublings) }
     }
 
-    /// The class of this weight.
+    /// Returns the class of this weight.
     fn class_of(&self, weight: u32) -> ClassId {
         ClassId::of(doublings(weight.into(), self.base))
     }
 
-    /// Begins with the first slot, while all are idle.
+    /// Starts again with the first slot, while all clients are idle.
     fn begin(&mut self) {
         if let Some(reserved) = self.reserved {
             self.base = reserved.min(CAPACITY_MAX);
@@ -359,7 +369,7 @@ impl Strr {
         (self.slot, self.entered, self.doublings) = (0, false, 0);
     }
 
-    /// Takes a client into the ring of its class: it is counted from the next interval on.
+    /// Adds a client to the ring of its class; it counts from the next interval on.
     fn join(&mut self, id: ClientId) {
         self.slots[id].in_ring = true;
         let class = self.slots[id].class;
@@ -368,7 +378,7 @@ impl Strr {
         self.filled |= 1 << class.index();
     }
 
-    /// Takes a client out of the ring of its class, if it is there.
+    /// Removes a client from the ring of its class, if it is there.
     fn leave(&mut self, id: ClientId) {
         let client = &mut self.slots[id];
         if !client.in_ring {
@@ -389,7 +399,7 @@ impl Strr {
         }
     }
 
-    /// From now on the capacity is enough for these weights, and no more than twice that.
+    /// Adapts the capacity to the sum of the weights: at least this sum, and less than twice that.
     fn share_among(&mut self, weight: u64) {
         self.weight = weight;
         if weight == 0 {
@@ -425,14 +435,15 @@ mod tests {
         assert_eq!(sequence::<Strr>(&STRR, &V, 14, 10, v_work), "11222113112211");
     }
 
-    /// PROPORTIONAL_SHARE section 1, times the sum of the weights.
+    /// PROPORTIONAL_SHARE section 1, multiplied by the sum of the weights.
     #[test]
     fn errors_of_the_specification() {
         assert_eq!(unit_errors::<Strr>(&STRR, &B, 24), (-26, 24));
         assert_eq!(unit_errors::<Strr>(&STRR, &B, 48), (-42, 36));
     }
 
-    /// PROPORTIONAL_SHARE section 2.11: one client of half the capacity, and many of next to nothing, that leave slots free.
+    /// PROPORTIONAL_SHARE section 2.11: one client with half the capacity, and many tiny ones,
+    /// which leave slots free.
     #[test]
     fn a_heavy_client_among_tiny_ones() {
         for (clients, slots, error, run) in [(8, 14, -6.274, 122), (10, 18, -8.689, 504)] {
@@ -472,7 +483,7 @@ mod tests {
                     let id = ClientId::from_index(at);
                     let class = policy.slots[id].class;
                     let interval = policy.interval(class);
-                    // Slots that are left free at the end of an interval are passed over only by the next pick.
+                    // Only the next pick passes over slots that are free at the end of an interval.
                     let is_over = policy.classes[class.index()].visits == 0;
                     if served && is_over && !policy.entered {
                         let (worth, whole) = policy.visit_worth(id);
@@ -486,7 +497,8 @@ mod tests {
         }
     }
 
-    /// From half the capacity to all of it, and beyond: the others stay in their classes.
+    /// The weights rise from half the capacity to all of it and beyond: the other clients stay in
+    /// their classes.
     #[test]
     fn the_capacity_follows_the_weights() {
         let mut desk = Desk::<Strr>::new(&STRR, &[4, 2, 1, 1]);

@@ -1,8 +1,9 @@
-//! The least surplus while virtual time goes on: a kinetic tournament.
+//! The least surplus while virtual time advances: a kinetic tournament.
 //!
-//! The surplus of a client, w (S − v), falls as virtual time v goes on, and the faster the greater the weight w: so the order of
-//! clients changes though nothing happens to them. Each node of a tree over all clients knows the least below it, and until
-//! when that stays so. Where that time has come, and only there, nodes are looked at again.
+//! The surplus of a client, w (S − v), falls as virtual time v advances, and falls faster for a
+//! greater weight w. So the order of clients changes without any event. Each node of a tree over
+//! all clients stores the least surplus below it, and the time until which this choice holds. Only
+//! nodes whose time has come are examined again.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -12,12 +13,12 @@ use humpyard_core::steps;
 
 use super::tag::{PackedTag, TAG_MAX, Tag};
 
-/// No client.
+/// Stands for no client.
 const NONE: u32 = u32::MAX;
 
-/// What a tree compares.
+/// The properties of clients that a tree compares.
 pub(super) trait Surplus {
-    /// What a client is known by.
+    /// The id of a client.
     type Client: Id;
 
     /// Whether the client may be chosen.
@@ -29,58 +30,60 @@ pub(super) trait Surplus {
     /// The client's start tag.
     fn start(&self, id: Self::Client) -> Tag;
 
-    /// By how much the surplus falls when virtual time goes on by 1.
+    /// The decrease of the surplus when virtual time advances by 1.
     fn slope(&self, id: Self::Client) -> u64;
 
     /// The surplus at this virtual time, which is not after the start tag.
     fn surplus(&self, id: Self::Client, virtual_time: Tag) -> u128;
 
-    /// Of two clients of the same surplus and start, whether the first goes first.
+    /// Whether the first of two clients with equal surplus and start goes first.
     fn precedes(&self, id: Self::Client, other: Self::Client) -> bool;
 }
 
-/// The clients below a node.
+/// The choice among the clients below a node.
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    /// The least virtual time at which any choice below may be another.
+    /// The least virtual time at which any choice below may change.
     until: PackedTag,
-    /// Of those offered the one of the least surplus.
+    /// The offered client with the least surplus.
     least: u32,
-    /// Of those awake the one of the least start tag.
+    /// The awake client with the least start tag.
     earliest: u32,
 }
 
-/// The tree. A change is O(log n) in all clients; what virtual time changes by itself is, over time, O(log² n) for each change.
+/// The tree. A change is O(log n) in all clients. Changes that virtual time causes add O(log² n)
+/// per change, amortised.
 #[derive(Debug)]
 pub(super) struct SurplusTree {
-    /// The root is 1, the children of n are 2n and 2n + 1; from the number of clients on, nodes are the clients themselves.
+    /// The root is 1, the children of n are 2n and 2n + 1. From the number of clients on, nodes are
+    /// the clients themselves.
     nodes: Vec<Node>,
     clients: usize,
     virtual_time: Tag,
-    /// A client of which something changed since the nodes were brought up to date.
+    /// A client that changed since the last update of the nodes.
     changed: u32,
 }
 
 impl SurplusTree {
-    /// For so many clients, none of them offered or awake.
+    /// Creates a tree for `clients` clients, none offered or awake.
     pub(super) fn new(clients: usize) -> Self {
         let empty = Node { until: PackedTag::new(TAG_MAX), least: NONE, earliest: NONE };
         Self { nodes: vec![empty; clients.max(2)], clients, virtual_time: 0, changed: NONE }
     }
 
-    /// The least start tag that there was of clients that were awake: it never falls.
+    /// Returns virtual time: the least start tag of the awake clients so far; it never falls.
     pub(super) fn virtual_time(&mut self, of: &impl Surplus) -> Tag {
         self.settle(of);
         self.virtual_time
     }
 
-    /// Virtual time goes on to this tag, if it is not there yet. Nobody is awake.
+    /// Advances virtual time to this tag, if it is not there yet. No client may be awake.
     pub(super) fn skip(&mut self, to: Tag, of: &impl Surplus) {
         self.settle(of);
         self.virtual_time = self.virtual_time.max(to);
     }
 
-    /// Something changed of this client.
+    /// Records that the client has changed.
     #[inline]
     pub(super) fn change<S: Surplus>(&mut self, id: S::Client, of: &S) {
         let id = id.index() as u32;
@@ -90,7 +93,7 @@ impl SurplusTree {
         }
     }
 
-    /// Of the clients offered the one of the least surplus.
+    /// Returns the offered client with the least surplus.
     #[inline]
     pub(super) fn least<S: Surplus>(&mut self, of: &S) -> Option<S::Client> {
         self.settle(of);
@@ -112,7 +115,7 @@ impl SurplusTree {
         self.go_on(of);
     }
 
-    /// Virtual time goes on to the least start tag.
+    /// Advances virtual time to the least start tag.
     fn go_on<S: Surplus>(&mut self, of: &S) {
         let earliest = self.look(1, of).earliest;
         if earliest == NONE {
@@ -125,7 +128,7 @@ impl SurplusTree {
         }
     }
 
-    /// Decides anew below a node where the time has come.
+    /// Decides again at and below a node whose time has come.
     fn renew(&mut self, node: usize, of: &impl Surplus) {
         if node >= self.clients || self.nodes[node].until.tag() > self.virtual_time {
             return;
@@ -136,7 +139,7 @@ impl SurplusTree {
         self.decide(node, of);
     }
 
-    /// What is known of a node, which may be a client.
+    /// Returns the state of a node, which may be a client.
     #[inline]
     fn look<S: Surplus>(&self, node: usize, of: &S) -> Node {
         steps::taken(1);
@@ -164,7 +167,7 @@ impl SurplusTree {
         self.nodes[node] = Node { until: PackedTag::new(until), least, earliest };
     }
 
-    /// Of two clients the one of less surplus, and until when that stays so.
+    /// Returns the client with less surplus, and the time until which this holds.
     fn choose<S: Surplus>(&self, a: u32, b: u32, of: &S) -> (u32, Tag) {
         if a == NONE || b == NONE {
             return (a.min(b), TAG_MAX);
@@ -183,13 +186,14 @@ impl SurplusTree {
             Ok(lead) => (Tag::from(lead / closing), Tag::from(lead % closing)),
             Err(_) => (lead / Tag::from(closing), lead % Tag::from(closing)),
         };
-        // When they meet, the other goes first if it does so among equals, and else the moment after.
+        // When the surpluses meet, the other client goes first if it wins the tie; else it goes
+        // first at the next moment.
         let meets = rest == 0 && rank(other, least) < rank(least, other);
         let until = self.virtual_time.saturating_add(after).saturating_add(Tag::from(!meets));
         (least.index() as u32, until)
     }
 
-    /// Panics unless the tree chooses as looking at every client does. O(n): for tests.
+    /// Panics unless the tree chooses as a scan of all clients does. O(n): for tests.
     pub(super) fn check<S: Surplus>(&self, of: &S, ids: impl Iterator<Item = S::Client>) {
         if self.changed != NONE {
             return;

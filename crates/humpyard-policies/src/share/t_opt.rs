@@ -1,19 +1,22 @@
 //! Throughput-optimal: all packets of the first service, then all of the second, and so on.
 //!
-//! **Idea.** A core is cold only when its service has no packet left, so each service is fetched at most once by each core. No
-//! policy that must decide while packets come has fewer cold packets: this is what others are measured by.
+//! **Idea.** A core is cold only when its service has no packet left, so each core fetches each
+//! service at most once. No policy that must decide while packets arrive has fewer cold packets: it
+//! is the reference for other policies.
 //!
 //! **Source.** T-Opt of the EFQ and LAP paper, section 5.1; PREDICTIVE section 7.
 //!
-//! **Promises.** Work conserving. If all packets wait from the start, at most as many cold ones as services times cores.
+//! **Promises.** Work conserving. If all packets wait from the start, the number of cold ones is at
+//! most services times cores.
 //!
 //! **Cost.** O(log n).
 //!
-//! **Invariants.** `ready` holds the clients whose head may be served, by its service.
+//! **Invariants.** `ready` holds the clients whose head may be served, by the service of the head.
 //!
-//! **Departures.** It is for the simulator, which lets all packets come at the start when this is named; a live run does not know
-//! what will come, and refuses it. Where a client has packets of several services, those in front keep the others waiting. Run
-//! it with one client for each service and free flow order.
+//! **Departures.** It is for the simulator, which lets all packets arrive at the start when this
+//! policy is named. A live run does not know future packets and rejects it. If a client has packets
+//! of several services, its front packets delay the others. Use one client for each service, and
+//! free flow order.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, Id};
@@ -89,7 +92,8 @@ mod tests {
     use humpyard_core::id::ServiceId;
     use humpyard_core::mechanism::{FlowOrder, Never, Scheduler};
 
-    /// Three services, 20 packets of each, on two cores: each core is cold once for a service, and they go one after the other.
+    /// Three services, 20 packets each, on two cores: each core is cold once per service, and
+    /// services follow each other.
     #[test]
     fn services_go_one_after_the_other() {
         let config = SchedulerConfig {

@@ -1,22 +1,23 @@
-//! Virtual time: how far a client, or the system, has been served, in work per weight.
+//! Virtual time: the service that a client, or the system, has received, in work per weight.
 
 use humpyard_core::unit::{Weight, Work};
 
-/// Fraction bits of a tag. With 96 bits in all, 2^64 units of work per weight fit: no run is that long.
+/// The number of fraction bits of a tag. With 96 bits in all, 2^64 units of work per weight fit: no
+/// run is that long.
 pub(crate) const FRACTION: u32 = 32;
 
-/// The greatest tag that a client can have. A tag that would be greater stays there.
+/// The greatest tag of a client; tags saturate there.
 pub(crate) const TAG_MAX: Tag = (1 << 96) - 1;
 
-/// Work below this leaves room for the fraction, and for a remainder, in 64 bits.
+/// Work below this leaves room in 64 bits for the fraction and for a remainder.
 const SHORT: Work = 1 << (63 - FRACTION);
 
 /// A virtual time, in work per weight, with 32 fraction bits.
 ///
-/// In this form to reckon with; clients keep [`ExactTag`] and [`PackedTag`], for there are many of them.
+/// This form is for arithmetic. Clients store [`ExactTag`] and [`PackedTag`], which are smaller.
 pub(crate) type Tag = u128;
 
-/// A weight to divide by, with its reciprocal: a division takes a multiplication.
+/// A weight as a divisor, with its reciprocal: a division takes a multiplication.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Divisor {
     weight: u64,
@@ -25,49 +26,50 @@ pub(crate) struct Divisor {
 }
 
 impl Divisor {
-    /// To divide by this weight, from 1 to 2^62.
+    /// Creates a divisor of this weight, from 1 to 2^62.
     pub(crate) fn new(weight: u64) -> Self {
         Self { weight, reciprocal: u64::MAX / weight }
     }
 
-    /// The weight.
+    /// Returns the weight.
     pub(crate) fn weight(&self) -> u64 {
         self.weight
     }
 
-    /// Quotient and remainder. The estimate of the quotient is short by less than `number` / 2^64 and its rounding: by 1.
+    /// Returns the quotient and the remainder. The estimated quotient is low by less than `number`
+    /// / 2^64 and its rounding: by at most 1.
     #[inline]
     pub(crate) fn divide(&self, number: u64) -> (u64, u64) {
         let quotient = ((u128::from(number) * u128::from(self.reciprocal)) >> 64) as u64;
         let remainder = number - quotient * self.weight;
-        // Where the estimate is exact, the difference wraps round and is greater than the remainder.
+        // If the estimate is exact, the difference wraps and is greater than the remainder.
         let rest = remainder.wrapping_sub(self.weight).min(remainder);
         (quotient + u64::from(remainder >= self.weight), rest)
     }
 }
 
-/// The weight of a client, with its reciprocal, in 12 bytes.
+/// The weight of a client with its reciprocal, in 12 bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClientDivisor {
     weight: Weight,
-    /// That of its divisor, the lower half first.
+    /// The reciprocal of its divisor, the lower half first.
     reciprocal: [u32; 2],
 }
 
 impl ClientDivisor {
-    /// To divide by this weight.
+    /// Creates a divisor of this weight.
     pub(crate) fn new(weight: Weight) -> Self {
         let reciprocal = Divisor::new(weight.get().into()).reciprocal;
         Self { weight, reciprocal: [reciprocal as u32, (reciprocal >> 32) as u32] }
     }
 
-    /// The weight.
+    /// Returns the weight.
     #[inline]
     pub(crate) fn weight(self) -> Weight {
         self.weight
     }
 
-    /// To divide with.
+    /// Returns the divisor.
     #[inline]
     pub(crate) fn divisor(self) -> Divisor {
         let [low, high] = self.reciprocal.map(u64::from);
@@ -75,19 +77,19 @@ impl ClientDivisor {
     }
 }
 
-/// A tag as a client keeps it, in 12 bytes.
+/// A tag as a client stores it, in 12 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct PackedTag([u32; 3]);
 
 impl PackedTag {
-    /// This tag, or the greatest there is.
+    /// Packs this tag, or the greatest one.
     #[inline]
     pub(crate) fn new(tag: Tag) -> Self {
         let tag = tag.min(TAG_MAX);
         Self([tag as u32, (tag >> 32) as u32, (tag >> 64) as u32])
     }
 
-    /// The tag.
+    /// Returns the tag.
     #[inline]
     pub(crate) fn tag(self) -> Tag {
         let [low, middle, high] = self.0.map(Tag::from);
@@ -95,63 +97,65 @@ impl PackedTag {
     }
 }
 
-/// The tag of a client: grows by work over its weight with nothing lost to rounding, for the remainder is carried. 16 bytes.
+/// The tag of a client. It grows by work over its weight without rounding loss, because it carries
+/// the remainder. 16 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct ExactTag {
     /// The lower bits of the tag, which is rounded down.
     low: u64,
     /// Its upper bits.
     high: u32,
-    /// What was rounded off, in units of the last place over the weight.
+    /// The part that was rounded off, in units of the last place over the weight.
     remainder: u32,
 }
 
 impl ExactTag {
-    /// Exactly this tag, or the greatest there is.
+    /// Returns exactly this tag, or the greatest one.
     #[inline]
     pub(crate) fn at(tag: Tag) -> Self {
         TotalTag::at(tag).packed()
     }
 
-    /// The tag, rounded down.
+    /// Returns the tag, rounded down.
     #[inline]
     pub(crate) fn tag(self) -> Tag {
         Tag::from(self.high) << 64 | Tag::from(self.low)
     }
 
-    /// This tag, or the greatest there is, and this much more, in units of the last place over the weight.
+    /// Returns this tag, or the greatest one, plus a remainder in units of the last place over the weight.
     #[inline]
     pub(crate) fn with_remainder(tag: Tag, remainder: u32) -> Self {
         TotalTag::with_remainder(tag, remainder.into()).packed()
     }
 
-    /// What was rounded off, in units of the last place over the weight.
+    /// Returns the part that was rounded off, in units of the last place over the weight.
     #[inline]
     pub(crate) fn remainder(self) -> u32 {
         self.remainder
     }
 
-    /// Later by `work` at `weight`.
+    /// Moves the tag later by `work` at `weight`.
     #[inline]
     pub(crate) fn add(&mut self, work: Work, weight: Weight) {
         self.add_divided(work, weight.get().into(), |number, weight| (number / weight, number % weight));
     }
 
-    /// The work that makes it `later` at `weight`: what was given to [`ExactTag::add`], if that was this tag.
+    /// Returns the work that moves this tag to `later` at `weight`: the argument of
+    /// [`ExactTag::add`], if that was called on this tag.
     pub(crate) fn work_until(self, later: Tag, weight: Weight) -> Work {
-        // Up to a remainder, which is less than a unit of work.
+        // The result is exact up to a remainder below one unit of work.
         let last_places = later.saturating_sub(self.tag()) * Tag::from(weight.get());
         last_places.saturating_sub(self.remainder.into()).div_ceil(1 << FRACTION) as Work
     }
 
-    /// Later by `used - estimate` at `weight`, or earlier if that is negative, but no earlier than 0.
+    /// Moves the tag by `used - estimate` at `weight`; earlier if that is negative, but not below 0.
     pub(crate) fn settle(&mut self, used: Work, estimate: Work, weight: Weight) {
         if used != estimate {
             self.change(|tag| tag.shift_down_to_0(i128::from(used) - i128::from(estimate), weight.get().into()));
         }
     }
 
-    /// As far from `to` as it was from `from`, but no earlier than 0.
+    /// Moves the tag so that its distance from `to` is its former distance from `from`, but not below 0.
     pub(crate) fn carry(&mut self, from: Tag, to: Tag) {
         self.change(|tag| match (tag.tag + to).checked_sub(from) {
             Some(later) => tag.tag = later,
@@ -159,7 +163,8 @@ impl ExactTag {
         });
     }
 
-    /// As much work from `origin` at weight `to` as it was at weight `from`, but no earlier than 0.
+    /// Scales the distance from `origin` so that it is the same work at weight `to` as before at
+    /// weight `from`. The tag does not fall below 0.
     pub(crate) fn rescale(&mut self, origin: Tag, from: Weight, to: Weight) {
         let [from, to] = [from, to].map(|weight| i128::from(weight.get()));
         let distance = self.tag() as i128 - origin as i128;
@@ -171,9 +176,10 @@ impl ExactTag {
         };
     }
 
-    /// From now on grows at weight `to`, and the last `work` that it grew by counts at that weight too.
+    /// Changes the weight to `to`; the last `work` of growth counts at that weight too.
     ///
-    /// The remainder is over the weight `from`: what is left of it is dropped, less than one unit of the last place.
+    /// The remainder is relative to the weight `from`: its rest is dropped, less than one unit of
+    /// the last place.
     pub(crate) fn reweigh(&mut self, work: Work, from: Weight, to: Weight) {
         self.change(|tag| {
             tag.shift(-i128::from(work), from.get().into());
@@ -182,13 +188,14 @@ impl ExactTag {
         });
     }
 
-    /// Later by `work` at the weight of `by`: as [`ExactTag::add`], faster.
+    /// As [`ExactTag::add`] at the weight of `by`, but faster.
     #[inline]
     pub(crate) fn advance(&mut self, work: Work, by: &Divisor) {
         self.add_divided(work, by.weight, |number, _| by.divide(number));
     }
 
-    /// Later by `work` at `weight`; `divide` gives the quotient and the remainder of a number and the weight.
+    /// Moves the tag later by `work` at `weight`; `divide` returns the quotient and the remainder
+    /// of a number and the weight.
     #[inline]
     fn add_divided(&mut self, work: Work, weight: u64, divide: impl Fn(u64, u64) -> (u64, u64)) {
         if work < SHORT {
@@ -202,7 +209,7 @@ impl ExactTag {
         self.change(|tag| tag.shift(work.into(), weight));
     }
 
-    /// Earlier by `work` at the weight of `by`, but no earlier than 0.
+    /// Moves the tag earlier by `work` at the weight of `by`, but not below 0.
     #[inline]
     pub(crate) fn retreat(&mut self, work: Work, by: &Divisor) {
         if work >= SHORT {
@@ -220,7 +227,7 @@ impl ExactTag {
         };
     }
 
-    /// Later by `used - estimate` at the weight of `by`, or earlier if that is negative, but no earlier than 0.
+    /// Moves the tag by `used - estimate` at the weight of `by`; earlier if that is negative, but not below 0.
     #[inline]
     pub(crate) fn correct(&mut self, used: Work, estimate: Work, by: &Divisor) {
         self.change(|tag| tag.correct(used, estimate, by));
@@ -234,35 +241,35 @@ impl ExactTag {
     }
 }
 
-/// The tag of the system: as [`ExactTag`], but grows by work over a sum of weights.
+/// The tag of the system: as [`ExactTag`], but it grows by work over a sum of weights.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct TotalTag {
-    /// Rounded down.
+    /// The tag, rounded down.
     pub(crate) tag: Tag,
-    /// What was rounded off, in units of the last place over the sum of weights.
+    /// The part that was rounded off, in units of the last place over the sum of weights.
     remainder: u64,
 }
 
 impl TotalTag {
-    /// Exactly this tag.
+    /// Returns exactly this tag.
     #[inline]
     pub(crate) fn at(tag: Tag) -> Self {
         Self { tag, remainder: 0 }
     }
 
-    /// This tag, and this much more, in units of the last place over the sum of weights.
+    /// Returns this tag plus a remainder, in units of the last place over the sum of weights.
     #[inline]
     pub(crate) fn with_remainder(tag: Tag, remainder: u64) -> Self {
         Self { tag, remainder }
     }
 
-    /// What was rounded off, in units of the last place over the sum of weights.
+    /// Returns the part that was rounded off, in units of the last place over the sum of weights.
     #[inline]
     pub(crate) fn remainder(self) -> u64 {
         self.remainder
     }
 
-    /// As the tag of a client, if the remainder is over a client's weight.
+    /// Converts to the tag of a client; the remainder must be relative to a client's weight.
     #[inline]
     fn packed(self) -> ExactTag {
         debug_assert!(self.remainder <= u32::MAX.into(), "a remainder is below the weight");
@@ -273,7 +280,7 @@ impl TotalTag {
         ExactTag { low, high, remainder: self.remainder as u32 }
     }
 
-    /// From now on grows at weight `to`, instead of `from`.
+    /// Changes the weight by which it grows from `from` to `to`.
     pub(crate) fn rebase(&mut self, from: u64, to: u64) {
         if self.remainder > 0 {
             self.remainder = match self.remainder.checked_mul(to) {
@@ -283,7 +290,7 @@ impl TotalTag {
         }
     }
 
-    /// Later by `work` at the weight of `by`: as [`TotalTag::shift`], faster.
+    /// As [`TotalTag::shift`] by `work` at the weight of `by`, but faster.
     #[inline]
     pub(crate) fn advance(&mut self, work: Work, by: &Divisor) {
         if work >= SHORT {
@@ -293,7 +300,7 @@ impl TotalTag {
         *self = Self { tag: self.tag + Tag::from(quotient), remainder };
     }
 
-    /// Earlier by `work` at the weight of `by`, but no earlier than 0: as [`TotalTag::shift_down_to_0`], faster.
+    /// As [`TotalTag::shift_down_to_0`] by minus `work` at the weight of `by`, but faster.
     #[inline]
     pub(crate) fn retreat(&mut self, work: Work, by: &Divisor) {
         if work >= SHORT {
@@ -306,7 +313,7 @@ impl TotalTag {
         *self = self.tag.checked_sub(quotient).map_or_else(Self::default, |tag| Self { tag, remainder });
     }
 
-    /// Later by `used - estimate` at the weight of `by`, or earlier if that is negative, but no earlier than 0.
+    /// Moves the tag by `used - estimate` at the weight of `by`; earlier if that is negative, but not below 0.
     #[inline]
     pub(crate) fn correct(&mut self, used: Work, estimate: Work, by: &Divisor) {
         if used >= estimate {
@@ -316,18 +323,18 @@ impl TotalTag {
         }
     }
 
-    /// Later by `work`, or earlier if that is negative, but no earlier than 0.
+    /// Moves the tag by `work` at `weight`; earlier if that is negative, but not below 0.
     pub(crate) fn shift_down_to_0(&mut self, work: i128, weight: u64) {
         *self = self.shifted(work, weight).unwrap_or_default();
     }
 
-    /// Later by `work`, or earlier if that is negative.
+    /// Moves the tag by `work` at `weight`; earlier if that is negative.
     pub(crate) fn shift(&mut self, work: i128, weight: u64) {
         *self = self.shifted(work, weight).expect("a tag never leaves its range");
     }
 
     fn shifted(self, work: i128, weight: u64) -> Option<Self> {
-        // Almost always the quotient fits 64 bits, where division is several times faster.
+        // The quotient almost always fits 64 bits, where division is several times faster.
         let small = i64::try_from(work).ok().filter(|work| work.unsigned_abs() < 1 << (62 - FRACTION));
         let (quotient, remainder) = if let (Some(work), true) = (small, weight < 1 << 62) {
             let (total, weight) = ((work << FRACTION) + self.remainder as i64, weight as i64);
@@ -436,7 +443,7 @@ mod tests {
         assert_eq!(Divisor::new(1).divide(u64::MAX), (u64::MAX, 0));
     }
 
-    /// A client's tag does as the system's does, in half the room.
+    /// A client's tag behaves as the system's, in half the memory.
     #[test]
     fn a_clients_tag_is_exact() {
         let mut random = Seed(7).stream("test");

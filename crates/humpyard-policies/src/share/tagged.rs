@@ -1,4 +1,5 @@
-//! What policies by tags know of a client: when its last packet finished in virtual time, and when its next one may start.
+//! The state of a client for policies by tags: the finish of its last packet in virtual time, and
+//! the earliest start of the next.
 
 use alloc::format;
 use alloc::string::String;
@@ -9,8 +10,9 @@ use super::tag::{ExactTag, FRACTION, PackedTag, Tag};
 
 /// One client, in 40 bytes.
 ///
-/// Charged the estimate at dispatch and corrected at completion. A new weight holds for the packets in service too: their
-/// estimates are charged anew, so that what is settled at completion is what was charged.
+/// The estimate is charged at dispatch and corrected at completion. A new weight holds for the
+/// packets in service too: their estimates are charged again, so that completion settles the amount
+/// that was charged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tagged {
     /// Finish tag F of its last packet.
@@ -22,11 +24,11 @@ pub(super) struct Tagged {
     in_service: Work,
 }
 
-/// Nothing waiting and nothing in service.
+/// The value of `in_service` of a client without packets.
 const IDLE: Work = Work::MAX;
 
 impl Tagged {
-    /// An idle client that was never served.
+    /// Creates an idle client that was never served.
     pub(super) fn new(weight: Weight) -> Self {
         Self { finish: ExactTag::default(), earliest: PackedTag::default(), weight, in_service: IDLE }
     }
@@ -35,7 +37,7 @@ impl Tagged {
         self.weight
     }
 
-    /// Finish tag of its last packet.
+    /// Returns the finish tag of its last packet.
     #[inline]
     pub(super) fn finish(&self) -> Tag {
         self.finish.tag()
@@ -46,39 +48,39 @@ impl Tagged {
         self.in_service != IDLE
     }
 
-    /// It has packets from now on.
+    /// Records that it has packets.
     #[inline]
     pub(super) fn wake(&mut self) {
         self.in_service = 0;
     }
 
-    /// It has no packets from now on.
+    /// Records that it has no packets.
     #[inline]
     pub(super) fn idle(&mut self) {
         self.in_service = IDLE;
     }
 
-    /// A packet arrives to its empty queue at this virtual time.
+    /// Records that a packet arrives to its empty queue at this virtual time.
     #[inline]
     pub(super) fn arrive(&mut self, now: Tag) {
         self.earliest = PackedTag::new(now);
     }
 
-    /// Start tag of its head: S = max(V at its arrival, F of the packet before).
+    /// Returns the start tag of its head: S = max(V at its arrival, F of the packet before).
     #[inline]
     pub(super) fn start(&self) -> ExactTag {
         let earliest = self.earliest.tag();
         if earliest > self.finish.tag() { ExactTag::at(earliest) } else { self.finish }
     }
 
-    /// Says where the client stands in virtual time, for people.
+    /// Explains to a reader where the client stands in virtual time.
     pub(super) fn explained(&self, virtual_time: Tag) -> String {
         let [start, now] = [self.start().tag(), virtual_time].map(|tag| tag >> FRACTION);
         let place = if start > now { "ahead of" } else { "not ahead of" };
         format!("the start tag of its next packet is {start}, {place} the virtual time {now}, in work per weight")
     }
 
-    /// Finish tag that its head has, if that takes so much work: S + work / w.
+    /// Returns the finish tag of its head if the head takes this work: S + work / w.
     #[inline]
     pub(super) fn finish_after(&self, work: Work) -> Tag {
         let mut finish = self.start();
@@ -86,12 +88,13 @@ impl Tagged {
         finish.tag()
     }
 
-    /// The work after which its head finishes at this tag: the inverse of [`Tagged::finish_after`].
+    /// Returns the work after which its head finishes at this tag: the inverse of
+    /// [`Tagged::finish_after`].
     pub(super) fn work_until(&self, finish: Tag) -> Work {
         self.start().work_until(finish, self.weight)
     }
 
-    /// Its head goes to a core.
+    /// Records that its head goes to a core.
     #[inline]
     pub(super) fn dispatch(&mut self, estimate: Work) {
         self.finish = self.start();
@@ -100,21 +103,21 @@ impl Tagged {
         self.in_service += estimate;
     }
 
-    /// A packet is done.
+    /// Records that a packet is done.
     #[inline]
     pub(super) fn complete(&mut self, used: Work, estimate: Work) {
         self.finish.settle(used, estimate, self.weight);
         self.in_service -= estimate;
     }
 
-    /// It has this weight from now on.
+    /// Sets its weight.
     pub(super) fn set_weight(&mut self, weight: Weight) {
         let in_service = if self.is_busy() { self.in_service } else { 0 };
         self.finish.reweigh(in_service, self.weight, weight);
         self.weight = weight;
     }
 
-    /// It is gone, and who comes with its id inherits the weight alone.
+    /// Records that it is gone. The next client with its id inherits only the weight.
     pub(super) fn end(&mut self) {
         self.finish = ExactTag::default();
     }

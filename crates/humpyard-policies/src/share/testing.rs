@@ -1,4 +1,4 @@
-//! What the tests of sharing policies share.
+//! Helpers shared by the tests of sharing policies.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -21,7 +21,7 @@ pub(crate) const B: [u32; 6] = [12, 3, 3, 2, 2, 2];
 /// Set V, with the work of [`v_work`].
 pub(crate) const V: [u32; 3] = [2, 1, 1];
 
-/// The work of the nth packet of a client of set V.
+/// Returns the work of the nth packet of a client of set V.
 pub(crate) fn v_work(client: ClientId, number: u64) -> u32 {
     const WORK: [[u32; 4]; 3] = [[4, 6, 2, 8], [5, 1, 9, 3], [10, 10, 10, 10]];
     WORK[client.index()][number as usize % 4]
@@ -31,7 +31,8 @@ pub(crate) fn weights_of(weights: &[u32]) -> Vec<Weight> {
     weights.iter().map(|&weight| Weight::new(weight).expect("a positive weight")).collect()
 }
 
-/// Whom a policy serves, on one processor with always-ready clients, as a string of numbers from 1.
+/// Returns the clients that a policy serves on one processor, as a string of numbers from 1. All
+/// clients are always ready.
 pub(crate) fn sequence<Q: Share + Build>(
     params: &Q::Params,
     weights: &[u32],
@@ -51,7 +52,8 @@ pub(crate) fn sequence<Q: Share + Build>(
         .collect()
 }
 
-/// Whom a policy serves on each of several processors, with always-ready clients and packets of work 1.
+/// Returns the clients that a policy serves on each of several processors, with always-ready
+/// clients and packets of work 1.
 pub(crate) fn unit_ticks<Q: Share + Build>(
     params: &Q::Params,
     weights: &[u32],
@@ -70,24 +72,24 @@ pub(crate) fn unit_sequence<Q: Share + Build>(params: &Q::Params, weights: &[u32
     sequence::<Q>(params, weights, slots, 1, |_, _| 1)
 }
 
-/// A policy served by hand on one processor: clients have a packet waiting from `wake` to `block`. Clients have numbers from 1,
-/// as in the specification.
+/// A policy driven by hand on one processor. Clients have a packet waiting from `wake` to `block`.
+/// Clients have numbers from 1, as in the specification.
 pub(crate) struct Desk<Q> {
     policy: Q,
-    /// Estimated and actual work of the nth packet of a client.
+    /// Returns the estimated and the actual work of the nth packet of a client.
     work: fn(ClientId, u64) -> (Work, Work),
     sent: Vec<u64>,
-    /// The client served last, whose next head is not offered yet.
+    /// The client that was served last, if its next head is not offered yet.
     served: Option<ClientId>,
 }
 
 impl<Q: Share + Build> Desk<Q> {
-    /// Packets of work 1.
+    /// Creates a desk with packets of work 1.
     pub(crate) fn new(params: &Q::Params, weights: &[u32]) -> Self {
         Self::with_work(params, weights, 1, |_, _| (1, 1))
     }
 
-    /// Packets of this work, estimated and actual, of which the longest estimate is given.
+    /// Creates a desk with packets of this work, estimated and actual; `longest` is the longest estimate.
     pub(crate) fn with_work(
         params: &Q::Params,
         weights: &[u32],
@@ -100,7 +102,7 @@ impl<Q: Share + Build> Desk<Q> {
         Self { policy, work, sent: weights.iter().map(|_| 0).collect(), served: None }
     }
 
-    /// The policy itself.
+    /// Returns the policy itself.
     pub(crate) fn policy(&mut self) -> &mut Q {
         &mut self.policy
     }
@@ -110,7 +112,7 @@ impl<Q: Share + Build> Desk<Q> {
         Packet { client, estimate, ..Packet::default() }
     }
 
-    /// These clients have packets from now on.
+    /// Wakes these clients: they have packets from now on.
     pub(crate) fn wake(&mut self, clients: &[u32]) {
         for client in clients.iter().map(|client| ClientId(client - 1)) {
             let head = self.head(client);
@@ -120,7 +122,7 @@ impl<Q: Share + Build> Desk<Q> {
         }
     }
 
-    /// The client served last has no packets left.
+    /// Blocks the client that was served last: it has no packets left.
     pub(crate) fn block(&mut self, client: u32) {
         let client = ClientId(client - 1);
         assert_eq!(self.served.take(), Some(client), "only who was served last has become idle");
@@ -138,13 +140,14 @@ impl<Q: Share + Build> Desk<Q> {
     fn offer(&mut self) {
         if let Some(client) = self.served.take() {
             let head = self.head(client);
-            // It came while the one before it was waiting: clients that are awake never have an empty queue.
+            // The packet arrived while the one before it was waiting: clients that are awake never
+            // have an empty queue.
             self.policy.on_arrival(Time::ZERO, client, &head, 1);
             self.policy.on_head(Time::ZERO, client, &head);
         }
     }
 
-    /// Serves one packet; its client and its work.
+    /// Serves one packet. Returns its client and its work.
     pub(crate) fn step(&mut self) -> (ClientId, Work) {
         self.offer();
         let client = self.policy.pick(Time::ZERO, CoreId(0)).expect("work conserving");
@@ -158,13 +161,14 @@ impl<Q: Share + Build> Desk<Q> {
         (client, used)
     }
 
-    /// Whom it serves in so many steps.
+    /// Serves `steps` packets. Returns their clients.
     pub(crate) fn serve(&mut self, steps: usize) -> String {
         (0..steps).map(|_| char::from_digit(self.step().0.0 + 1, 36).expect("few clients")).collect()
     }
 }
 
-/// Service errors times the sum of the weights, the least and the greatest, over so many packets of work 1.
+/// Returns the least and the greatest service error, times the sum of the weights, over `slots`
+/// packets of work 1.
 pub(crate) fn unit_errors<Q: Share + Build>(params: &Q::Params, weights: &[u32], slots: usize) -> (i128, i128) {
     let mut desk = Desk::<Q>::new(params, weights);
     let numbers: Vec<u32> = (1..=weights.len() as u32).collect();
@@ -182,9 +186,9 @@ pub(crate) fn unit_errors<Q: Share + Build>(params: &Q::Params, weights: &[u32],
     (least, greatest)
 }
 
-/// How much of a bound on lags is used, at most: 3wσ + (more.0) w/W + more.1, with σ the least power of two not below L/w. Up to so
-/// many clients of random weights stay, with packets of any length to L, which is 10; `more` is of L. Every
-/// interval counts.
+/// Returns the greatest part of a bound on lags that was used: 3wσ + (more.0) w/W + more.1, with σ
+/// the least power of two not below L/w. Up to `clients` clients of random weights stay, with
+/// packets of any length up to L, which is 10; `more` takes L. Every interval counts.
 pub(crate) fn most_of_bound_used<Q: Share + Build>(
     params: &Q::Params,
     name: &str,
@@ -210,7 +214,8 @@ pub(crate) fn most_of_bound_used<Q: Share + Build>(
                 ((3 * weight * sigma.expect("a slot")) >> 32) * total + shared * weight + own * total
             })
             .collect();
-        // What each is entitled to beyond what it had, times the sum of the weights: now, and at least so far.
+        // The service to which each client is entitled beyond what it had, times the sum of the
+        // weights: now, and the least so far.
         let mut lags: Vec<(i128, i128)> = weights.iter().map(|_| (0, 0)).collect();
         for _ in 0..2000 {
             let (served, work) = desk.step();
@@ -225,7 +230,7 @@ pub(crate) fn most_of_bound_used<Q: Share + Build>(
     most
 }
 
-/// So many random sets of at most so many weights up to a limit.
+/// Returns `sets` random sets of at most `clients` weights up to a limit, which is at most `weight`.
 pub(crate) fn random_weights(name: &str, sets: u64, clients: u64, weight: u64) -> impl Iterator<Item = Vec<u32>> {
     let mut random = Seed(1).stream(name);
     (0..sets).map(move |_| {
@@ -234,9 +239,10 @@ pub(crate) fn random_weights(name: &str, sets: u64, clients: u64, weight: u64) -
     })
 }
 
-/// PROPORTIONAL_SHARE section 5.5: 30 clients with weights up to 40, each of which blocks after one packet in twenty of its
-/// own, and wakes at one in fifty of any's. The least and the greatest service error over so many packets of work 1; a client's
-/// begins anew when it wakes.
+/// Returns the least and the greatest service error over `packets` packets of work 1.
+/// PROPORTIONAL_SHARE section 5.5: 30 clients with weights up to 40. Each blocks after one in
+/// twenty of its own packets, and wakes at one in fifty of all packets. A client's error restarts
+/// when it wakes.
 pub(crate) fn churn_errors<Q: Share + Build>(params: &Q::Params, seed: u64, packets: usize) -> (f64, f64) {
     const CLIENTS: usize = 30;
     let mut random = Seed(seed).stream("churn");
@@ -254,7 +260,7 @@ pub(crate) fn churn_errors<Q: Share + Build>(params: &Q::Params, seed: u64, pack
             *error -= f64::from(weight) / f64::from(total);
         }
         let error = errors[served].as_mut().expect("only who is awake is served");
-        // Before it was served, and after.
+        // The error before the packet was served, and after.
         least = least.min(*error + f64::from(weights[served]) / f64::from(total));
         *error += 1.0;
         greatest = greatest.max(*error);
@@ -272,8 +278,8 @@ pub(crate) fn churn_errors<Q: Share + Build>(params: &Q::Params, seed: u64, pack
     (least, greatest)
 }
 
-/// Whom a policy serves next, so many times, after one of two equal clients was alone for ten quanta and the other
-/// comes.
+/// Lets one of two equal clients be served alone for ten quanta, then wakes the other. Returns the
+/// clients that a policy serves in the next `steps` steps.
 pub(crate) fn after_ten_alone<Q: Share + Build>(params: &Q::Params, steps: usize) -> String {
     let mut desk = Desk::<Q>::new(params, &[1, 1]);
     desk.wake(&[1]);
@@ -282,8 +288,8 @@ pub(crate) fn after_ten_alone<Q: Share + Build>(params: &Q::Params, steps: usize
     desk.serve(steps)
 }
 
-/// Asserts that the clients of set V get the same for their weights up to `apart`, on one core, though every packet is
-/// estimated at 10: what is charged at dispatch is corrected at completion.
+/// Asserts that the clients of set V get equal service per weight up to `apart`, on one core. Every
+/// packet is estimated at 10, and completion corrects the charge of dispatch.
 pub(crate) fn assert_wrong_estimates_are_corrected<Q: Share + Build>(params: &Q::Params, apart: u64) {
     let mut desk = Desk::<Q>::with_work(params, &V, 10, |client, number| (10, v_work(client, number).into()));
     desk.wake(&[1, 2, 3]);
@@ -296,7 +302,7 @@ pub(crate) fn assert_wrong_estimates_are_corrected<Q: Share + Build>(params: &Q:
     assert!(shares.clone().max().zip(shares.min()).is_some_and(|(most, least)| most - least <= apart), "{served:?}");
 }
 
-/// Asserts that of three equal clients the highest is served first where ties go to the higher.
+/// Asserts that the highest of three equal clients is served first if ties go to the higher.
 pub(crate) fn assert_ties_may_go_to_the_higher<Q: Share + Build>(params: &Q::Params) {
     let config = SchedulerConfig { ties: Ties::Highest, ..config(1, 3, &[]) };
     let mut policy = Q::new(params, &config).expect("valid parameters");

@@ -1,10 +1,12 @@
-//! A tournament: which of many clients has the least tag.
+//! A tournament: finds the client with the least tag.
 //!
-//! Leaves stand in groups of eight, and over the groups is a tree of matches, each of which keeps the least tag of either side. Who
-//! goes leaves a hole, and who comes next takes it: both cost one way up to the root, on which each level waits for the one before
-//! it by one comparison alone, and no branch depends on a tag, so that nothing is predicted wrongly. That is several times as
-//! fast as a heap, whose every step waits for the one before it. Who comes while there is no hole goes up no further than it is the
-//! least, which is rarely far. A client takes 24 bytes, and up to 28 where their limit is no power of two.
+//! Leaves are in groups of eight. Over the groups is a tree of matches, each of which stores the
+//! least tag of either side. A member that leaves makes a hole, and the next new member takes it:
+//! together they cost one way up to the root. On that way, each level waits for only one comparison
+//! of the level before. No branch depends on a tag, so none is mispredicted. This is several times
+//! as fast as a heap, where every step waits for the one before. A new member without a hole goes
+//! up only while it is the least, which is rarely far. A client takes 24 bytes, or up to 28 if the
+//! limit is not a power of two.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -16,31 +18,31 @@ use humpyard_core::steps;
 
 use super::tag::Tag;
 
-/// Bits of a key that say whose it is; the others are the tag.
+/// The bits of a key for the rank of its client; the others are the tag.
 const RANK: u32 = 32;
 /// The greatest tag; the upper 64 bits of those beyond are all ones.
 const TAG_MAX: Tag = (Tag::MAX >> RANK) - (1 << RANK);
 
-/// A tag above the rank of its client, so that equal tags go by rank. With a tag beyond the greatest it is of a leaf that nobody
-/// has, and its rank is the next such leaf.
+/// A tag above the rank of its client, so that equal tags compare by rank. A tag beyond the
+/// greatest marks a vacant leaf, whose rank is the next vacant leaf.
 type Key = u128;
 
-/// The key of a leaf that nobody has, and after which there is no other such leaf.
+/// The key of the last vacant leaf.
 const NO_KEY: Key = Key::MAX;
 
-/// The leaf of a client without a tag. Also: no leaf.
+/// The leaf of a client without a tag. It also stands for no leaf.
 const ABSENT: u32 = u32::MAX;
 
-/// Leaves of a group.
+/// The number of leaves per group.
 const WIDTH: usize = 8;
 
-/// Leaves side by side, in two lines of the cache.
+/// Adjacent leaves, in two cache lines.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(128))]
 struct Group([Key; WIDTH]);
 
 impl Group {
-    /// One of the keys is this from now on; the least of all.
+    /// Sets one of the keys, and returns the least of all.
     #[inline]
     fn change(&mut self, own: usize, key: Key) -> Key {
         steps::taken(WIDTH);
@@ -49,7 +51,7 @@ impl Group {
         lesser(rival, key)
     }
 
-    /// The least key of all but one.
+    /// Returns the least key of all other leaves.
     #[inline]
     fn least_rival(&self, own: usize) -> Key {
         let key = |other: usize| self.0[(own ^ other) % WIDTH];
@@ -60,38 +62,38 @@ impl Group {
 
 /// Ids below a limit, some of which have a tag.
 ///
-/// A change is O(log n), where n is the most members at once so far; so is one member's going and another's coming. Nothing
-/// allocates.
+/// A change is O(log n), where n is the most members at once so far. Replacing one member by
+/// another is O(log n) too. Nothing allocates.
 #[derive(Debug)]
 pub struct Tournament<I> {
     groups: Vec<Group>,
-    /// The least key below either side of each match. A place in the tree is that of a group, or, from `places` on, of a match:
-    /// that of the places 2m and 2m + 1 is at `places` + m.
+    /// The least key below either side of each match. A place in the tree is that of a group or,
+    /// from `places` on, of a match: the match of the places 2m and 2m + 1 is at `places` + m.
     matches: Vec<[Key; 2]>,
     /// A power of two, not below the number of groups.
     places: usize,
-    /// The place of all leaves that anybody ever had.
+    /// The place above all leaves that were ever used.
     root: usize,
-    /// How many leaves are below it.
+    /// The number of leaves below the root.
     width: usize,
-    /// The least of all keys, as soon as nobody's leaf is a hole.
+    /// The least key, valid once there is no hole.
     least: Key,
-    /// Ids that have a tag.
+    /// The number of ids that have a tag.
     members: usize,
-    /// Number of leaves that anybody ever had.
+    /// The number of leaves that were ever used.
     used: usize,
-    /// The first of them that nobody has.
+    /// The first vacant one of these leaves.
     vacant: u32,
-    /// The leaf of who went last, of which those above do not know yet that nobody has it.
+    /// The leaf of the member that left last; the matches above do not reflect yet that it is vacant.
     hole: u32,
     /// The leaf of each id.
     leaf: IdVec<I, u32>,
-    /// What turns an id into its rank.
+    /// The mask that converts an id to its rank.
     flip: u32,
 }
 
 impl<I: Id> Tournament<I> {
-    /// For ids below `limit`, none of which has a tag.
+    /// Creates a tournament for ids below `limit`, none of which has a tag.
     pub(super) fn new(limit: usize, ties: Ties) -> Self {
         let flip = match ties {
             Ties::Lowest => 0,
@@ -121,7 +123,7 @@ impl<I: Id> Tournament<I> {
         self.members == 0
     }
 
-    /// The least tag, and the id that has it.
+    /// Returns the least tag, and the id that has it.
     #[inline]
     pub(super) fn first(&mut self) -> Option<(Tag, I)> {
         self.fill_hole();
@@ -134,13 +136,13 @@ impl<I: Id> Tournament<I> {
         self.leaf[id] != ABSENT
     }
 
-    /// The tag of this id.
+    /// Returns the tag of this id.
     pub(super) fn tag(&self, id: I) -> Option<Tag> {
         let leaf = self.leaf[id];
         if leaf == ABSENT { None } else { self.unpack(self.key(leaf)).map(|member| member.0) }
     }
 
-    /// The id has this tag from now on. Tags of 96 bits, and those nearly as great, are all alike.
+    /// Sets the tag of the id. Tags above the greatest, nearly 2^96, count as equal.
     #[inline]
     pub(super) fn set(&mut self, id: I, tag: Tag) {
         let key = tag.min(TAG_MAX) << RANK | Key::from(id.index() as u32 ^ self.flip);
@@ -151,7 +153,7 @@ impl<I: Id> Tournament<I> {
         }
     }
 
-    /// The id has no tag from now on; nothing happens if it has none.
+    /// Removes the tag of the id, if it has one.
     #[inline]
     pub(super) fn remove(&mut self, id: I) {
         let leaf = core::mem::replace(&mut self.leaf[id], ABSENT);
@@ -176,7 +178,7 @@ impl<I: Id> Tournament<I> {
         }
     }
 
-    /// Nobody has the hole, if there is one, and those above know.
+    /// Makes the hole, if there is one, a vacant leaf, and updates the matches above.
     #[inline]
     fn fill_hole(&mut self) {
         if self.hole != ABSENT {
@@ -186,7 +188,7 @@ impl<I: Id> Tournament<I> {
         }
     }
 
-    /// A leaf that nobody has.
+    /// Returns a vacant leaf.
     #[inline]
     fn vacant_leaf(&mut self) -> u32 {
         if self.vacant != ABSENT {
@@ -203,7 +205,7 @@ impl<I: Id> Tournament<I> {
         self.used as u32 - 1
     }
 
-    /// The leaf, which nobody had or whose key was greater, has this one from now on. Goes up no further than it is the least.
+    /// Sets the key of a leaf that was vacant or had a greater key. Goes up only while the key is the least.
     #[inline]
     fn enter(&mut self, leaf: u32, key: Key) {
         self.groups[leaf as usize / WIDTH].0[leaf as usize % WIDTH] = key;
@@ -220,7 +222,7 @@ impl<I: Id> Tournament<I> {
         self.least = self.least.min(key);
     }
 
-    /// The leaf has this key from now on. Goes up no further than that changes the least.
+    /// Sets the key of a leaf. Goes up only while that changes the least.
     fn change(&mut self, leaf: u32, key: Key) {
         let mut at = leaf as usize / WIDTH;
         let mut least = self.groups[at].change(leaf as usize % WIDTH, key);
@@ -237,7 +239,7 @@ impl<I: Id> Tournament<I> {
         self.least = least;
     }
 
-    /// The leaf has this key from now on: as [`Tournament::change`], for one whose key was the least of all.
+    /// Sets the key of a leaf whose key was the least of all; otherwise as [`Tournament::change`].
     #[inline(never)]
     fn carry_up(&mut self, leaf: u32, key: Key) {
         let mut at = leaf as usize / WIDTH;
@@ -253,7 +255,7 @@ impl<I: Id> Tournament<I> {
         self.least = least;
     }
 
-    /// The place of the match in which a place is a side.
+    /// Returns the place of the match in which a place is a side.
     #[inline]
     fn above(&self, place: usize) -> usize {
         self.places | (place / 2)
@@ -270,13 +272,14 @@ impl<I: Id> Tournament<I> {
     }
 }
 
-/// Whether the key is of a leaf that nobody has. Looks at one half: both, written apart, could not be read at once without delay.
+/// Whether the key is that of a vacant leaf. It reads only one half: the halves are written
+/// separately, and reading both at once would be delayed.
 #[inline]
 fn is_nobody(key: Key) -> bool {
     (key >> 64) as u64 == u64::MAX
 }
 
-/// The lesser key, without a branch: which it is, nobody can predict.
+/// Returns the lesser key without a branch, because the lesser one is not predictable.
 #[inline]
 fn lesser(a: Key, b: Key) -> Key {
     let half = |half: u32| select_unpredictable(a < b, (a >> half) as u64, (b >> half) as u64);

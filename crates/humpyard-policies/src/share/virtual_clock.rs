@@ -1,20 +1,23 @@
-//! Virtual clock: serve the client whose next packet would be done first if each had a line of its reserved rate to itself.
+//! Virtual clock: serves the client whose next packet would be done first if each client had its
+//! own line with its reserved rate.
 //!
-//! **Idea.** As in time division, each client has a clock that a packet of it moves on by the time that takes at the client's
-//! rate. Who sends more than its rate runs ahead of real time, and stands back later.
+//! **Idea.** As in time division, each client has a clock. A packet advances it by the packet's
+//! time at the client's rate. A client that sends more than its rate runs ahead of real time, and
+//! is served later.
 //!
 //! **Source.** Zhang. VirtualClock: a new traffic control algorithm for packet switching networks. SIGCOMM 1990.
 //! PROPORTIONAL_SHARE section 2.5.
 //!
-//! **Promises.** Work conserving. Not fair: use of idle capacity is never forgiven.
+//! **Promises.** Work conserving. Not fair: a client pays later for its use of idle capacity.
 //!
 //! **Cost.** `pick` and the events O(log n) in the ready clients.
 //!
 //! **Invariants.** Exactly the clients whose head may be served are ready.
 //!
-//! **Departures.** Clocks are kept over the sum of the reserved weights: work per weight, as all tags are. Real time is the work
-//! that was done, or time at the rate of the cores while any client is in the system. A new weight is a new reservation: from
-//! then on real time is over the new sum. Charged the estimate at dispatch and corrected at completion.
+//! **Departures.** Clocks are divided by the sum of the reserved weights: they are work per weight,
+//! as all tags. Real time is the work done, or time at the rate of the cores while any client is in
+//! the system. A new weight is a new reservation: from then on real time is divided by the new sum.
+//! The estimate is charged at dispatch and corrected at completion.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, Id};
@@ -43,9 +46,9 @@ params! {
 pub struct VirtualClock {
     /// Real time over the reserved weights.
     virtual_time: VirtualTime,
-    /// The sum of the weights of all clients, if that is what is reserved.
+    /// The sum of the weights of all clients. `None`: a fixed sum is reserved.
     reserved: Option<u64>,
-    /// Clients by what their clock would show after their head.
+    /// Clients by the time of their clock after their head.
     order: FinishOrder<Tournament<ClientId>>,
 }
 
@@ -83,7 +86,7 @@ impl Policy for VirtualClock {
 }
 
 impl Share for VirtualClock {
-    // Tags start by virtual time at the arrival; heads are served by their finish tags.
+    // Tags start at the virtual time of the arrival; heads are served by their finish tags.
     finish_handlers!();
 
     fn on_idle(&mut self, now: Time, id: ClientId) {
@@ -124,14 +127,14 @@ mod tests {
         assert_eq!(sequence::<VirtualClock>(&VIRTUAL_CLOCK, &V, 14, 10, v_work), "11212131121213");
     }
 
-    /// PROPORTIONAL_SHARE section 2.5: who was alone for ten quanta stands back for five.
+    /// PROPORTIONAL_SHARE section 2.5: a client that was alone for ten quanta then waits for five.
     #[test]
     fn use_of_idle_capacity_is_punished() {
         assert_eq!(after_ten_alone::<VirtualClock>(&VIRTUAL_CLOCK, 11), "22222121212");
     }
 
-    /// PROPORTIONAL_SHARE section 5.5: [-11, 8.4], and within twice that, over 5,000 quanta. There is no bound: the longer it takes
-    /// the further clients stray.
+    /// PROPORTIONAL_SHARE section 5.5: [-11, 8.4]; twice that is accepted, over 5,000 quanta. There
+    /// is no bound: errors grow with time.
     #[test]
     fn clients_that_come_and_go() {
         let (least, greatest) = churn_errors::<VirtualClock>(&VIRTUAL_CLOCK, 1, 5000);

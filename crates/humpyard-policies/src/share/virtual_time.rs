@@ -1,4 +1,4 @@
-//! Virtual time: the service that there was for all, over the weights that share it.
+//! Virtual time: the service of all clients, divided by the weights that share it.
 
 use humpyard_core::choice;
 use humpyard_core::config::SchedulerConfig;
@@ -9,9 +9,9 @@ use humpyard_core::unit::{Time, Weight, Work, WorkUnit};
 use super::tag::{Divisor, Tag, TotalTag};
 
 choice! {
-    /// What makes virtual time grow.
+    /// The quantity that makes virtual time grow.
     pub enum Clock {
-        /// Time where work is time, else work.
+        /// Time if work is time, else work.
         Auto = "auto",
         /// Time, at the rate of the cores, while any client is in the system.
         Wall = "wall",
@@ -20,37 +20,39 @@ choice! {
     }
 }
 
-/// Beyond this a sum of weights leaves no room to count with; more than a million of the greatest weights.
+/// The greatest sum of weights that leaves room for the arithmetic: more than a million of the
+/// greatest weights.
 const TOTAL_MAX: u64 = 1 << 52;
 
 /// Virtual time.
 #[derive(Debug)]
 pub(super) struct VirtualTime {
-    /// What it was when all `service` before now was counted.
+    /// Its value before `service` is counted.
     tag: TotalTag,
     /// Service that is not counted yet.
     service: Work,
-    /// The sum of weights it is shared among.
+    /// The sum of weights that share it.
     among: Divisor,
-    /// Whether these are the weights of the clients that are not idle.
+    /// Whether this is the sum of the weights of the clients that are not idle.
     shared_by_busy: bool,
     /// Sum of the weights of the clients that are not idle.
     busy: u64,
     /// Whether it grows with time.
     wall: bool,
-    /// When `service` was last true.
+    /// The time at which `service` was last updated.
     as_of: Time,
-    /// Whether a core ever took a packet.
+    /// Whether each core ever took a packet.
     pulls: IdVec<CoreId, bool>,
-    /// Number of cores that did.
+    /// The number of cores that ever took a packet.
     pulling: u64,
 }
 
 impl VirtualTime {
-    /// Shared among `total`, or if there is none among the weights of the clients that are not idle.
+    /// Creates virtual time shared among `total`. `None`: it is shared among the weights of the
+    /// clients that are not idle.
     ///
     /// # Errors
-    /// A clock that does not go with the unit of work, or a total that is too great to count with.
+    /// Rejects a clock that does not fit the unit of work, and a total that is too great for the arithmetic.
     pub(super) fn new(
         owner: &str,
         clock: Clock,
@@ -87,17 +89,17 @@ impl VirtualTime {
         self.wall
     }
 
-    /// Sum of the weights of the clients that are not idle.
+    /// Returns the sum of the weights of the clients that are not idle.
     pub(super) fn busy(&self) -> u64 {
         self.busy
     }
 
-    /// Panics if the cores that pull are miscounted.
+    /// Panics if the number of cores that took a packet is wrong.
     pub(super) fn check(&self) {
         assert_eq!(self.pulls.iter().filter(|&&pulls| pulls).count() as u64, self.pulling, "cores that pull");
     }
 
-    /// It goes on up to now.
+    /// Advances it to `now`.
     #[inline]
     pub(super) fn elapse(&mut self, now: Time) {
         if self.wall {
@@ -107,7 +109,7 @@ impl VirtualTime {
         }
     }
 
-    /// What it is.
+    /// Returns its value.
     #[inline]
     pub(super) fn tag(&mut self) -> Tag {
         if self.service > 0 {
@@ -116,13 +118,13 @@ impl VirtualTime {
         self.tag.tag
     }
 
-    /// What it was when it was last asked for or changed.
+    /// Returns its value as of the last read or change.
     #[inline]
     pub(super) fn last(&self) -> Tag {
         self.tag.tag
     }
 
-    /// It is at least this.
+    /// Raises it to at least this tag.
     #[inline]
     pub(super) fn reach(&mut self, tag: Tag) {
         if tag > self.tag() {
@@ -130,30 +132,31 @@ impl VirtualTime {
         }
     }
 
-    /// All are idle, and have not been served beyond this: nobody owes or is owed.
+    /// Begins again when all clients are idle, at the greatest finish tag or later: all debts and
+    /// credits are cleared.
     pub(super) fn begin_anew(&mut self, finish_max: Tag) {
         self.tag = TotalTag::at(self.tag().max(finish_max));
     }
 
-    /// A client of this weight is idle no more.
+    /// Adds the weight of a client that is no longer idle.
     pub(super) fn join(&mut self, now: Time, weight: Weight) {
         self.elapse(now);
         self.set_busy(self.busy + u64::from(weight.get()));
     }
 
-    /// A client of this weight is idle from now on.
+    /// Subtracts the weight of a client that becomes idle.
     pub(super) fn leave(&mut self, now: Time, weight: Weight) {
         self.elapse(now);
         self.set_busy(self.busy - u64::from(weight.get()));
     }
 
-    /// A client that is not idle has another weight from now on.
+    /// Changes the weight of a client that is not idle.
     pub(super) fn reweigh(&mut self, now: Time, from: Weight, to: Weight) {
         self.elapse(now);
         self.set_busy(self.busy - u64::from(from.get()) + u64::from(to.get()));
     }
 
-    /// A packet goes to this core.
+    /// Records that a packet goes to this core.
     #[inline]
     pub(super) fn dispatch(&mut self, now: Time, core: CoreId, estimate: Work) {
         if !self.pulls[core] {
@@ -166,7 +169,7 @@ impl VirtualTime {
         }
     }
 
-    /// A packet is done.
+    /// Records that a packet is done.
     #[inline]
     pub(super) fn complete(&mut self, used: Work, estimate: Work) {
         if !self.wall {
@@ -174,7 +177,7 @@ impl VirtualTime {
         }
     }
 
-    /// From now on it is shared among these weights, of which there is at least one.
+    /// Shares it among these weights from now on; there is at least one.
     pub(super) fn share_among(&mut self, weight: u64) {
         self.tag();
         self.tag.rebase(self.among.weight(), weight);

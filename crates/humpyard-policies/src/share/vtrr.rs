@@ -1,27 +1,31 @@
-//! Virtual-time round robin: through a queue ordered by weight, back to its head as soon as the next is not behind.
+//! Virtual-time round robin: goes down a queue ordered by weight, and back to its head as soon as
+//! the next client is not behind.
 //!
-//! **Idea.** Clients stand in a queue, the heaviest first. The turn goes down the queue while the next client would else be
-//! behind its share, and back to the first otherwise. A counter for each says how many slots of the cycle it has left, so
-//! that a cycle gives everybody exactly its weight.
+//! **Idea.** Clients stand in a queue, the heaviest first. The turn goes down the queue while the next client
+//! would otherwise be behind its share, and else back to the first. Each client has a counter of the slots that
+//! it has left in the cycle. So a cycle gives every client exactly its weight.
 //!
 //! **Source.** Nieh, Vaill, Zhong. Virtual-time round-robin: an O(1) proportional share scheduler. USENIX 2001.
 //! PROPORTIONAL_SHARE sections 2.9 and 0 (slots).
 //!
-//! **Promises.** Work conserving. With packets of one quantum and clients that stay, exact at the end of every cycle, that is
-//! of as many slots as the weights add up to. There is no useful bound between.
+//! **Promises.** Work conserving. With packets of one quantum and clients that stay, service is
+//! exact at the end of every cycle. A cycle has as many slots as the sum of the weights. There is
+//! no useful bound in between.
 //!
-//! **Cost.** `pick` O(1); O(n) when a client wakes or gets another weight, of those whose weights differ from its own by less
-//! than 1/32, if it is not the lightest of them. A client that owes more than a slot gives is given several in a row. On
-//! several cores a pick may give slots to clients in service, and pass over some. 64 bytes a client.
+//! **Cost.** `pick` O(1). O(n) when a client wakes or changes weight, unless it is the lightest of
+//! its class; n counts the clients whose weights differ from its own by less than 1/32. A client
+//! that owes more than a slot gives receives several in a row. On several cores a pick may give
+//! slots to clients in service, and pass over some. 64 bytes per client.
 //!
-//! **Invariants.** `queue` holds exactly the clients that are not idle, by weight, greatest first. Each has from 0 slots left
-//! of the cycle, and `left` is their sum. Virtual times are slots over a weight, compared by products: nothing is divided for
-//! a slot, and nothing rounded while clients stay.
+//! **Invariants.** `queue` holds exactly the clients that are not idle, by weight, greatest first. Each has 0
+//! or more slots left in the cycle, and `left` is their sum. Virtual times are slots over a weight, compared by
+//! products. So no slot needs a division, and nothing is rounded while clients stay.
 //!
-//! **Departures.** Instead of a client's finish tag its start tag, earlier by 1 over its weight; after a change of weight it is
-//! kept. Clients of equal weight stand as they came, or the other way round if ties go to the higher. On several cores a
-//! client that has packets waiting and may not be served, since one is in service, is given its slots all the same, up to
-//! four a core, and is served from them as soon as it may be.
+//! **Departures.** A client's start tag replaces its finish tag; it is earlier by 1 over its
+//! weight. It is kept after a change of weight. Clients of equal weight stand in order of arrival,
+//! or reversed if ties go to the higher. On several cores, a client may have waiting packets that
+//! may not be served because one is in service. It still receives its slots, up to four per core,
+//! and is served from them as soon as possible.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId};
@@ -44,14 +48,15 @@ params! {
 /// One slot, in parts.
 const SLOT: u128 = 1 << 32;
 
-/// What is known of one client.
+/// The state of one client.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Client {
-    /// Its start tag, the slots it was given over its weight: what is whole of it, and then parts of slots.
+    /// Its start tag, the slots given to it over its weight: the whole part. The rest is in parts of slots.
     whole: u64,
-    /// Parts of slots, less in all than its weight.
+    /// The rest in parts of slots, in total less than its weight.
     parts: u64,
-    /// The cycle in which `left` was counted, from 1; 0 while it is idle. In any later one it has as many left as weight.
+    /// The cycle to which `left` belongs, from 1; 0 while it is idle. In a later cycle it has as
+    /// many slots left as weight.
     cycle: u64,
     left: u32,
     weight: u32,
@@ -61,14 +66,14 @@ pub(super) struct Client {
 #[derive(Clone, Copy, Debug)]
 struct VirtualTime {
     whole: u64,
-    /// Parts of slots, less in all than `over`.
+    /// The rest in parts of slots, in total less than `over`.
     parts: u128,
-    /// The sum of the weights, or what it was when it was last not 0.
+    /// The sum of the weights, or its last value that was not 0.
     over: u64,
 }
 
 impl VirtualTime {
-    /// One slot later.
+    /// Returns the time one slot later.
     #[inline]
     fn next(self) -> Self {
         let parts = self.parts + SLOT;
@@ -80,26 +85,27 @@ impl VirtualTime {
         }
     }
 
-    /// From now on over this sum; less than a part is lost.
+    /// Returns the time over the sum `over`; less than a part is lost.
     fn over(self, over: u64) -> Self {
         Self { parts: scale(self.parts, self.over, over).0, over, ..self }
     }
 }
 
-/// Parts over one weight, as such over another: how many, rounded down, and whether they were.
+/// Converts parts over the weight `from` to parts over `to`. Returns their number, rounded down,
+/// and whether it was rounded.
 fn scale(parts: u128, from: u64, to: u64) -> (u128, bool) {
     let (from, to) = (u128::from(from), u128::from(to));
-    // What is whole and what is not apart, so that products fit.
+    // Whole slots and the rest are separate, so that products fit.
     let whole = (parts / SLOT) * to;
     let rest = (whole % from) * SLOT + (parts % SLOT) * to;
     ((whole / from) * SLOT + rest / from, !rest.is_multiple_of(from))
 }
 
 impl Client {
-    /// One slot later.
+    /// Advances the tag by one slot.
     #[inline]
     fn advance(&mut self) {
-        // A whole round less one slot: the round itself may not fit.
+        // Compares with a whole round less one slot, because the round itself may not fit.
         let last = u64::from(self.weight - 1) << 32;
         if self.parts < last {
             self.parts += 1 << 32;
@@ -118,7 +124,7 @@ impl Client {
         u128::from(self.parts) * u128::from(time.over) < time.parts * u128::from(self.weight)
     }
 
-    /// Forgets what it was given beyond its share: from this virtual time on, rounded up so that a tie stays one.
+    /// Starts the client at this virtual time, so that it loses any lead. Rounds up, so that a tie stays a tie.
     fn start_at(&mut self, time: &VirtualTime) {
         let (parts, rounded) = scale(time.parts, time.over, self.weight.into());
         let parts = parts + u128::from(rounded);
@@ -134,14 +140,14 @@ impl Client {
 pub struct Vtrr {
     /// The clients that are not idle, by weight, greatest first.
     queue: ByWeight,
-    /// Who was given the last slot; none if that was the first of the queue and it has gone.
+    /// The client that was given the last slot. `None`: it was the first of the queue and has gone.
     cursor: Option<ClientId>,
     virtual_time: VirtualTime,
-    /// Sum of the weights of the queue.
+    /// The sum of the weights in the queue.
     weight: u64,
-    /// Which cycle this is.
+    /// The number of the cycle.
     cycle: u64,
-    /// Slots left of this cycle, of all the queue.
+    /// The slots left in this cycle, of the whole queue.
     left: u64,
     slots: Slots<Client>,
 }
@@ -194,7 +200,7 @@ impl Policy for Vtrr {
 }
 
 impl Share for Vtrr {
-    // Arrivals, dispatches, completions and push-outs, and whom to serve: who holds a slot.
+    // Handlers for arrivals, dispatches, completions and push-outs; the client that holds a slot is served.
     slot_handlers!();
 
     fn on_wake(&mut self, _: Time, id: ClientId, _: &Packet) {
@@ -260,8 +266,8 @@ impl GivesSlots for Vtrr {
 }
 
 impl Vtrr {
-    /// The client after the cursor and how many slots it has left, if it is its turn: it has some, and more than the cursor,
-    /// or it would else be behind.
+    /// Returns the client after the cursor with its remaining slots, if it is its turn. It must have slots
+    /// left, and either more than the cursor's client or a tag that would otherwise fall behind.
     #[inline]
     fn next_behind(&self) -> Option<(ClientId, u32)> {
         let cursor = self.cursor?;
@@ -271,7 +277,7 @@ impl Vtrr {
         (left > 0 && (left > self.left(cursor) || is_behind())).then_some((id, left))
     }
 
-    /// The first client that may be given a slot, and how many it has left.
+    /// Returns the first client that may be given a slot, and its remaining slots.
     #[inline]
     fn first(&self) -> (ClientId, u32) {
         let first = self.able_from(self.queue.front());
@@ -279,7 +285,7 @@ impl Vtrr {
         (id, self.left(id))
     }
 
-    /// The first client from this one on that may be given a slot.
+    /// Returns the first client, from this one on, that may be given a slot.
     #[inline]
     fn able_from(&self, mut from: Option<ClientId>) -> Option<ClientId> {
         while let Some(id) = from.filter(|&id| !self.slots.is_able(id)) {
@@ -293,14 +299,14 @@ impl Vtrr {
         self.slots[id].cycle > 0
     }
 
-    /// How many slots the client, which is not idle, has left of this cycle.
+    /// Returns the slots that the client, which is not idle, has left in this cycle.
     #[inline]
     fn left(&self, id: ClientId) -> u32 {
         let client = &self.slots[id];
         if client.cycle == self.cycle { client.left } else { client.weight }
     }
 
-    /// Takes a client into the queue, with its part of what is left of the cycle.
+    /// Adds a client to the queue, with its part of the rest of the cycle.
     fn join(&mut self, id: ClientId) {
         let slots = &self.slots;
         self.queue.insert(id, |id| slots[id].weight);
@@ -321,7 +327,7 @@ impl Vtrr {
         self.share_among(self.weight + u64::from(weight));
     }
 
-    /// Takes a client out of the queue.
+    /// Removes a client from the queue.
     fn leave(&mut self, id: ClientId) {
         if self.cursor == Some(id) {
             self.cursor = self.queue.previous(id);
@@ -334,7 +340,7 @@ impl Vtrr {
         self.share_among(self.weight - u64::from(weight));
     }
 
-    /// From now on virtual time grows by 1 over these weights.
+    /// Sets the sum of the weights by which virtual time grows.
     fn share_among(&mut self, weight: u64) {
         self.weight = weight;
         if weight > 0 {
@@ -360,7 +366,8 @@ mod tests {
         assert_eq!(sequence::<Vtrr>(&VTRR, &V, 14, 10, v_work), "11222311112231");
     }
 
-    /// PROPORTIONAL_SHARE section 2.9, the insert example: a finish tag of 5/6 at weight 2 is a start tag of 1/3.
+    /// PROPORTIONAL_SHARE section 2.9, the insert example: a finish tag of 5/6 at weight 2 is a
+    /// start tag of 1/3.
     #[test]
     fn a_newcomer_has_its_part_of_the_cycle() {
         let mut desk = Desk::<Vtrr>::new(&VTRR, &[3, 2, 1, 2]);
@@ -375,7 +382,7 @@ mod tests {
         assert_eq!(desk.serve(12), "431211243124");
     }
 
-    /// The rule in whole numbers, for clients that stay.
+    /// The rule in integers, for clients that stay.
     fn in_whole_numbers(weights: &[u32], slots: usize) -> Vec<usize> {
         let mut queue: Vec<usize> = (0..weights.len()).collect();
         queue.sort_by_key(|&client| -i64::from(weights[client]));

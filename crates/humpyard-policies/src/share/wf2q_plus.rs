@@ -1,24 +1,28 @@
-//! Worst-case fair weighted fair queueing: of the clients that are due, the one whose packet would finish first.
+//! Worst-case fair weighted fair queueing: serves, of the clients that are due, the one whose
+//! packet would finish first.
 //!
-//! **Idea.** Virtual time grows with the service of all, each client's tag with its own. A client is due while its tag is not
-//! ahead of virtual time: it has had no more than its share. Of those the one is served whose packet would finish first,
-//! by its estimate. So nobody runs ahead, which plain fair queueing lets the heavy do, and nobody falls behind.
+//! **Idea.** Virtual time grows with the service of all, and each client's tag with its own
+//! service. A client is due while its tag is not ahead of virtual time: it has had no more than its
+//! share. Of the due clients, the one whose packet would finish first is served, by its estimate.
+//! So no client runs ahead, as heavy clients do with plain fair queueing, and none falls behind.
 //!
-//! **Source.** Bennett, Zhang. Hierarchical packet fair queueing algorithms. SIGCOMM 1996; worst-case fairness: WF2Q, INFOCOM
-//! 1996. PROPORTIONAL_SHARE section 2.8.
+//! **Source.** Bennett, Zhang. Hierarchical packet fair queueing algorithms. SIGCOMM 1996;
+//! worst-case fairness: WF2Q, INFOCOM 1996. PROPORTIONAL_SHARE section 2.8.
 //!
-//! **Promises.** Work conserving. With packets of one unit and clients that stay, a client is less than one unit behind or
-//! ahead of its share of the service.
+//! **Promises.** Work conserving. With packets of one unit and clients that stay, a client is less
+//! than one unit behind or ahead of its share of the service.
 //!
-//! **Cost.** O(log n) in the clients; a pick moves those that have become due, each once for a packet.
+//! **Cost.** O(log n) in the clients; a pick moves the clients that have become due, each once per packet.
 //!
-//! **Invariants.** A client whose head may be served is in `heads`: early, by start tag, or due, by finish tag. Tags keep
-//! their remainders, so that equal shares meet in equal tags.
+//! **Invariants.** A client whose head may be served is in `heads`: early, by start tag, or due, by
+//! finish tag. Tags keep their remainders, so equal shares give equal tags.
 //!
-//! **Departures.** Virtual time grows by work over the weights of the clients that are not idle; the estimate is charged at
-//! dispatch and corrected at completion, of the client and of virtual time, which may go back by as much. Who was due
-//! remains due. When all become idle, nobody owes or is owed. A new weight holds for the packets in service too. In the order
-//! of finish tags, and where packets in service are charged anew, work of 2^32 and more counts as 2^32 - 1.
+//! **Departures.** Virtual time grows by work over the weights of the clients that are not idle.
+//! The estimate is charged at dispatch and corrected at completion, for the client and for virtual
+//! time, which may go back by as much. A client that was due remains due. When all clients become
+//! idle, all debts and credits are cleared. A new weight holds for the packets in service too. In
+//! the order of finish tags, and when packets in service are charged again, work of 2^32 or more
+//! counts as 2^32 - 1.
 
 use alloc::format;
 use alloc::string::String;
@@ -38,13 +42,13 @@ params! {
     pub struct Wf2qPlusParams {}
 }
 
-/// What is known of one client.
+/// The state of one client.
 #[derive(Clone, Copy, Debug)]
 #[repr(Rust, packed(4))]
 struct Client {
     /// Finish tag of its last packet.
     finish: ExactTag,
-    /// Estimated work of its packets in service, as much as fits.
+    /// Estimated work of its packets in service, saturated.
     in_service: u32,
     /// The earliest start of its head: the virtual time when it arrived to an empty queue, else 0; the greatest
     /// tag while the client is idle.
@@ -53,7 +57,7 @@ struct Client {
 }
 
 impl Client {
-    /// Start tag of its head: S = max(V at its arrival, F of the packet before).
+    /// Returns the start tag of its head: S = max(V at its arrival, F of the packet before).
     #[inline]
     fn start(&self) -> ExactTag {
         let earliest = { self.earliest }.tag();
@@ -66,7 +70,7 @@ impl Client {
         { self.earliest }.tag() == TAG_MAX
     }
 
-    /// The finish tag that its head would have, of so much work.
+    /// Returns the finish tag of its head if the head has this work.
     #[inline]
     fn finish_of(&self, head: Work) -> ExactTag {
         let mut finish = self.start();
@@ -75,7 +79,7 @@ impl Client {
     }
 }
 
-/// Work as clients keep it.
+/// Returns work as clients store it, saturated.
 #[inline]
 fn fitted(work: Work) -> u32 {
     u32::try_from(work).unwrap_or(u32::MAX)
@@ -84,16 +88,16 @@ fn fitted(work: Work) -> u32 {
 /// Worst-case fair weighted fair queueing.
 #[derive(Debug)]
 pub struct Wf2qPlus {
-    /// Service so far over the weights of those that had it.
+    /// The service so far, divided by the weights of the clients that shared it.
     virtual_time: TotalTag,
-    /// Sum of the weights of the clients that are not idle, at least 1.
+    /// The sum of the weights of the clients that are not idle, at least 1.
     among: Divisor,
     /// Sum of the weights of the clients that are not idle.
     weight: u64,
     /// The greatest finish tag of all.
     finish_max: Tag,
-    /// The clients whose head may be served: early, by start tag, or due, by the finish tag it would have, with its
-    /// estimated work.
+    /// The clients whose head may be served: early, by start tag, or due, by finish tag. The number
+    /// of a client is the estimated work of its head.
     heads: Eligible<ClientId>,
     clients: IdVec<ClientId, Client>,
 }
@@ -243,7 +247,7 @@ impl Share for Wf2qPlus {
 }
 
 impl Wf2qPlus {
-    /// Files a client whose head may be served, and is so much work.
+    /// Files a client whose head may be served and has the work `head`.
     #[inline]
     fn file(&mut self, id: ClientId, head: u32) {
         let client = &self.clients[id];
@@ -264,7 +268,7 @@ impl Wf2qPlus {
         }
     }
 
-    /// From now on virtual time grows by work over these weights.
+    /// Sets the sum of the weights by which virtual time grows.
     fn share_among(&mut self, weight: u64) {
         self.virtual_time.rebase(self.weight, weight);
         self.weight = weight;
@@ -300,7 +304,7 @@ mod tests {
         }
     }
 
-    /// PROPORTIONAL_SHARE section 5.5, and twice that at most.
+    /// The bounds are at most twice those of PROPORTIONAL_SHARE section 5.5.
     #[test]
     fn errors_of_clients_that_come_and_go() {
         for seed in 0..10 {
@@ -309,13 +313,14 @@ mod tests {
         }
     }
 
-    /// PROPORTIONAL_SHARE section 2.5: who was alone for ten quanta has not to wait for who comes then.
+    /// PROPORTIONAL_SHARE section 2.5: a client that was alone for ten quanta does not wait for a
+    /// client that comes then.
     #[test]
     fn use_of_idle_capacity_is_forgiven() {
         assert_eq!(after_ten_alone::<Wf2qPlus>(&WF2Q_PLUS, 6), "121212");
     }
 
-    /// One core: what is charged at dispatch and corrected at completion is charged at completion.
+    /// On one core, the estimate charged at dispatch and its correction add up to the work used.
     #[test]
     fn wrong_estimates_are_corrected() {
         assert_wrong_estimates_are_corrected::<Wf2qPlus>(&WF2Q_PLUS, 20);

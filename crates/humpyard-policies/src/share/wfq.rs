@@ -1,25 +1,29 @@
-//! Weighted fair queueing: serve the client whose next packet would finish first in virtual time.
+//! Weighted fair queueing: serves the client whose next packet would finish first in virtual time.
 //!
-//! **Idea.** Were the server fluid, all clients would be served at once, each in proportion to its weight. Virtual time is how
-//! far that has come, in work per weight. Packets are served in the order in which they would be done there, so nobody is
-//! done later than there by more than one packet; but a heavy client may run ahead of all the light ones.
+//! **Idea.** A fluid server would serve all clients at once, each in proportion to its weight.
+//! Virtual time is the progress of that server, in work per weight. Packets are served in the order
+//! in which they would be done there. So no packet is done later than there by more than one
+//! packet, but a heavy client may run ahead of all light ones.
 //!
-//! **Source.** Demers, Keshav, Shenker. Analysis and simulation of a fair queueing algorithm. SIGCOMM 1989. Parekh, Gallager.
-//! A generalized processor sharing approach to flow control. IEEE/ACM Trans. Networking 1 (1993). PROPORTIONAL_SHARE
-//! section 2.6.
+//! **Source.** Demers, Keshav, Shenker. Analysis and simulation of a fair queueing algorithm.
+//! SIGCOMM 1989. Parekh, Gallager. A generalized processor sharing approach to flow control.
+//! IEEE/ACM Trans. Networking 1 (1993). PROPORTIONAL_SHARE section 2.6.
 //!
-//! **Promises.** Work conserving. With packets of one unit and clients that stay, a client is less than one unit behind its
-//! share of the service; it may be ahead by as many as there are clients, in proportion to its share.
+//! **Promises.** Work conserving. With packets of one unit and clients that stay, a client is less
+//! than one unit behind its share of the service. It may be ahead in proportion to its share, by up
+//! to the number of clients.
 //!
-//! **Cost.** Of `wfq` O(log n) in the ready clients; of `wfq-list`, which keeps them in a sorted list and decides the same, O(n).
+//! **Cost.** `wfq`: O(log n) in the ready clients. `wfq-list`, which keeps them in a sorted list
+//! and decides the same: O(n).
 //!
-//! **Invariants.** Exactly the clients whose head may be served are ready. Tags keep their remainders, so that equal shares
-//! meet in equal tags.
+//! **Invariants.** Exactly the clients whose head may be served are ready. Tags keep their
+//! remainders, so equal shares give equal tags.
 //!
-//! **Departures.** Virtual time grows by work over the weights of the clients that are not idle, or by time at the rate of the
-//! cores over the same, not by the exact fluid clock. Charged the estimate at dispatch and corrected at completion,
-//! both of the client and of virtual time. When all become idle, nobody owes or is owed. A new weight holds for the head
-//! and for the packets in service too.
+//! **Departures.** Virtual time grows by work, or by time at the rate of the cores, over the
+//! weights of the clients that are not idle. It is not the exact fluid clock. The estimate is
+//! charged at dispatch and corrected at completion, for the client and for virtual time. When all
+//! clients become idle, all debts and credits are cleared. A new weight holds for the head and for
+//! the packets in service too.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId};
@@ -50,13 +54,13 @@ pub struct Wfq<R> {
     order: FinishOrder<R>,
 }
 
-/// As `wfq`: with a queue in which a place is found in O(log n).
+/// The policy `wfq`: its queue finds a place in O(log n).
 pub type WfqTree = Wfq<Tournament<ClientId>>;
 
-/// As `wfq-list`: with a queue in which a place is found in O(n).
+/// The policy `wfq-list`: its queue finds a place in O(n).
 pub type WfqList = Wfq<SortedList<ClientId>>;
 
-/// What a policy of this kind says of itself.
+/// Returns the description of a policy of this kind.
 const fn info(name: &'static str, summary: &'static str, complexity: &'static str) -> Info {
     Info {
         name,
@@ -102,7 +106,7 @@ impl<R: ReadyQueue> Policy for Wfq<R> {
 }
 
 impl<R: ReadyQueue> Share for Wfq<R> {
-    // Tags start by virtual time at the arrival; heads are served by their finish tags.
+    // Tags start at the virtual time of the arrival; heads are served by their finish tags.
     finish_handlers!();
 
     fn on_idle(&mut self, now: Time, id: ClientId) {
@@ -163,7 +167,7 @@ mod tests {
         }
     }
 
-    /// The same of packets of any length: nobody is behind by the longest packet.
+    /// The same for packets of any length: no client is behind by the longest packet.
     #[test]
     fn nobody_is_the_longest_packet_behind() {
         for (seed, weights) in random_weights("wfq/lengths", 100, 12, 100).enumerate() {
@@ -186,8 +190,9 @@ mod tests {
         }
     }
 
-    /// PROPORTIONAL_SHARE sections 2.6 and 5.1: the heavy client of N, with the share h, comes to be ahead by h (N - O(1)). If
-    /// ties go to it, by h N less the little by which the others have not all come to their turn: 819.15 at N = 8192.
+    /// PROPORTIONAL_SHARE sections 2.6 and 5.1: the heavy client of N, with share h, gets ahead by
+    /// h (N - O(1)). If ties go to it, the lead is h N, less a little because not all others have
+    /// had their turn: 819.15 at N = 8192.
     #[test]
     fn the_heavy_run_ahead() {
         let ahead = |clients: usize, heavy_first: bool| {
@@ -207,20 +212,22 @@ mod tests {
         }
     }
 
-    /// PROPORTIONAL_SHARE section 2.5: who was alone for ten quanta has not to wait for who comes then.
+    /// PROPORTIONAL_SHARE section 2.5: a client that was alone for ten quanta does not wait for a
+    /// client that comes then.
     #[test]
     fn use_of_idle_capacity_is_forgiven() {
         assert_eq!(after_ten_alone::<WfqTree>(&WFQ, 6), "121212");
     }
 
-    /// PROPORTIONAL_SHARE section 5.5: [-1.9, 1.1], and within twice that.
+    /// PROPORTIONAL_SHARE section 5.5: [-1.9, 1.1]; twice that is accepted.
     #[test]
     fn clients_that_come_and_go() {
         let (least, greatest) = churn_errors::<WfqTree>(&WFQ, 1, 100_000);
         assert!(-3.8 <= least && greatest <= 2.2, "{least} to {greatest}");
     }
 
-    /// The head's tag is by the new weight, as are those after it; where it starts does not change.
+    /// The new weight determines the tags of the head and of later packets; the start of the head
+    /// does not change.
     #[test]
     fn a_new_weight_holds_at_once() {
         let mut desk = Desk::<WfqTree>::new(&WFQ, &[1, 1, 1]);
@@ -232,7 +239,7 @@ mod tests {
         assert_eq!(desk.serve(6), "123123");
     }
 
-    /// One core: what is charged at dispatch and corrected at completion is charged at completion.
+    /// On one core, the estimate charged at dispatch and its correction add up to the work used.
     #[test]
     fn wrong_estimates_are_corrected() {
         assert_wrong_estimates_are_corrected::<WfqTree>(&WFQ, 20);
@@ -243,7 +250,7 @@ mod tests {
         assert_ties_may_go_to_the_higher::<WfqTree>(&WFQ);
     }
 
-    /// By the wall, who comes later starts later though nothing was done in between.
+    /// With the wall clock, a client that comes later starts later even if no work was done in between.
     #[test]
     fn virtual_time_may_be_time() {
         let packet = Packet { estimate: 100, ..Packet::default() };

@@ -1,4 +1,4 @@
-//! A window: of the packets that wait, the oldest so many are visible, and the others come into sight as those leave.
+//! A window: the oldest waiting packets, up to a size, are visible. Others become visible as those leave.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -6,10 +6,10 @@ use alloc::vec::Vec;
 use humpyard_core::id::{ClientId, IdVec};
 use humpyard_core::unit::Work;
 
-/// No packet.
+/// Stands for no packet.
 const NONE: u32 = u32::MAX;
 
-/// A packet out of sight, among all by arrival, and among those of its client.
+/// A hidden packet, linked to all others by arrival, and to those of its client.
 #[derive(Clone, Copy, Debug)]
 struct Hidden {
     client: ClientId,
@@ -20,36 +20,36 @@ struct Hidden {
     newer: u32,
 }
 
-/// What is known of one client.
+/// The state of one client.
 #[derive(Clone, Copy, Debug)]
 struct Client {
-    /// Visible packets, and their work.
+    /// The number of its visible packets, and their work.
     visible: u32,
     work: Work,
-    /// Its oldest and its newest packet out of sight. They are newer than all its visible ones.
+    /// Its oldest and its newest hidden packet. They are newer than all its visible ones.
     oldest: u32,
     newest: u32,
 }
 
-/// Which packets are visible. Every operation is O(1), and none allocates.
+/// The visible and hidden packets. Every operation is O(1) and does not allocate.
 #[derive(Debug)]
 pub(super) struct Window {
-    /// Most visible packets.
+    /// The most visible packets.
     size: u64,
-    /// Visible packets, and their work.
+    /// The number of visible packets, and their work.
     visible: u64,
     work: Work,
-    /// Places for packets out of sight; those that are not in use are linked by `after` from `vacant`.
+    /// Places for hidden packets; unused places are linked by `after` from `vacant`.
     places: Vec<Hidden>,
     vacant: u32,
-    /// The packet that comes into sight next, and the one that does last.
+    /// The first hidden packet, which becomes visible next, and the last one.
     first: u32,
     last: u32,
     clients: IdVec<ClientId, Client>,
 }
 
 impl Window {
-    /// For so many visible packets, 0 being all, of so many at most.
+    /// Creates a window of `size` visible packets, of at most `packets`; 0 makes all visible.
     pub(super) fn new(size: u64, packets: usize, clients: usize) -> Self {
         let packets = if size == 0 { 0 } else { packets };
         let place = |after: u32| Hidden { client: ClientId(0), work: 0, before: NONE, after, older: NONE, newer: NONE };
@@ -66,22 +66,22 @@ impl Window {
         }
     }
 
-    /// Work of all visible packets.
+    /// Returns the work of all visible packets.
     pub(super) fn work(&self) -> Work {
         self.work
     }
 
-    /// Work of the visible packets of a client: 0 if and only if there are none.
+    /// Returns the work of the visible packets of a client: 0 if and only if it has none.
     pub(super) fn work_of(&self, id: ClientId) -> Work {
         self.clients[id].work
     }
 
-    /// All clients.
+    /// Returns all clients.
     pub(super) fn clients(&self) -> impl Iterator<Item = ClientId> + use<> {
         self.clients.ids()
     }
 
-    /// A packet of this work, at least 1, waits behind all others.
+    /// Adds a packet of this work, at least 1, behind all others.
     pub(super) fn arrive(&mut self, id: ClientId, work: Work) {
         if self.visible < self.size {
             self.show(id, work);
@@ -103,7 +103,8 @@ impl Window {
         self.last = at;
     }
 
-    /// The oldest waiting packet of the client, of this work, leaves. The client of which a packet comes into sight, if any.
+    /// Removes the client's oldest waiting packet, which has this work. Returns the client whose
+    /// packet becomes visible. `None`: no packet does.
     pub(super) fn leave(&mut self, id: ClientId, work: Work) -> Option<ClientId> {
         if self.clients[id].visible == 0 {
             self.take(self.clients[id].oldest);
@@ -112,7 +113,7 @@ impl Window {
         self.hide(id, work)
     }
 
-    /// As [`Window::leave`], for the newest.
+    /// As [`Window::leave`], for the newest packet.
     pub(super) fn push_out(&mut self, id: ClientId, work: Work) -> Option<ClientId> {
         if self.clients[id].newest != NONE {
             self.take(self.clients[id].newest);
@@ -128,7 +129,7 @@ impl Window {
         self.clients[id].work += work;
     }
 
-    /// A visible packet is gone, and the next comes into sight.
+    /// Removes a visible packet, and makes the next one visible.
     fn hide(&mut self, id: ClientId, work: Work) -> Option<ClientId> {
         self.visible -= 1;
         self.work -= work;
@@ -142,7 +143,7 @@ impl Window {
         Some(client)
     }
 
-    /// Takes out a packet that is the oldest or the newest of its client out of sight.
+    /// Removes a packet that is the oldest or the newest hidden one of its client.
     fn take(&mut self, at: u32) -> Hidden {
         let taken = self.places[at as usize];
         match taken.before {
@@ -186,7 +187,7 @@ mod tests {
     use super::*;
     use humpyard_core::random::Seed;
 
-    /// Sums, over all packets in order.
+    /// Compares with sums over all packets in order.
     fn behaves_like_a_list(size: u64) {
         const CLIENTS: usize = 4;
         let mut window = Window::new(size, 30, CLIENTS);

@@ -1,22 +1,24 @@
-//! Weighted round robin: visits in a ring, each as many slots as the client has weight.
+//! Weighted round robin: visits clients in a ring; each visit has as many slots as the client has weight.
 //!
-//! **Idea.** Clients stand in a ring. A visit gives a client as many slots, quanta of work, as it has weight, and it is
-//! served while it has any of them left. Simple and cheap, and as unsmooth as the greatest weight.
+//! **Idea.** Clients stand in a ring. A visit gives a client as many slots, quanta of work, as it
+//! has weight, and serves it while it has slots left. This is simple and cheap, but bursts are as
+//! long as the greatest weight.
 //!
 //! **Source.** Folklore. PROPORTIONAL_SHARE sections 2.1 and 0 (slots).
 //!
-//! **Promises.** Work conserving. With packets of one quantum a client is at most max_k w_k (w_1 + .. + w_k-1) / W behind its
-//! share of the service and at most max_k w_k (1 − w_k/W) ahead of it, where W is the sum of the weights.
+//! **Promises.** Work conserving, with these bounds for packets of one quantum; W is the sum of the
+//! weights. A client is at most max_k w_k (w_1 + .. + w_k-1) / W behind its share of the service,
+//! and at most max_k w_k (1 − w_k/W) ahead of it.
 //!
-//! **Cost.** O(1) for all, if no client owes more than a visit gives; on several cores that keep the order of clients, a pick
-//! may pass over the clients in service.
+//! **Cost.** O(1) for all operations, if no client owes more than a visit gives. On several cores
+//! that keep the order of clients, a pick may pass over the clients in service.
 //!
-//! **Invariants.** `ring` holds exactly the clients that are not idle, in the order of their next visits: the last of them is
-//! the one visited last, the cursor. A slot is held by no other client.
+//! **Invariants.** `ring` holds exactly the clients that are not idle, in the order of their next
+//! visits. The last of them is the client visited last, the cursor. No other client holds a slot.
 //!
-//! **Departures.** The slots of a visit are given at once, which is the same: they are used up before the next visit. A debt
-//! outlasts idleness, credit does not. On several cores each may serve a visit: a client that is in service when its turn
-//! comes waits for it until it is offered again, and has it then at once.
+//! **Departures.** All slots of a visit are given at once, which is equivalent: they are used up before the
+//! next visit. Debt outlasts idleness, credit does not. On several cores each core may serve a visit. A client
+//! in service when its turn comes keeps that turn until it is offered again.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId};
@@ -41,7 +43,7 @@ params! {
 pub struct Wrr {
     /// The clients that are not idle, in the order of their next visits.
     ring: IdRing<ClientId>,
-    /// Whether the last of the ring was visited: newcomers then go before it, to the end of the round.
+    /// Whether the last of the ring was visited: new clients then go before it, to the end of the round.
     begun: bool,
     /// Slots, and weights.
     slots: Slots<Weight>,
@@ -80,7 +82,7 @@ impl Policy for Wrr {
 }
 
 impl Share for Wrr {
-    // Arrivals, dispatches, completions and push-outs, and whom to serve: who holds a slot.
+    // Handlers for arrivals, dispatches, completions and push-outs; the client that holds a slot is served.
     slot_handlers!();
 
     fn on_wake(&mut self, _: Time, id: ClientId, _: &Packet) {
@@ -143,7 +145,8 @@ mod tests {
         assert_eq!(sequence::<Wrr>(&WRR, &V, 14, 10, v_work), "11112223111122");
     }
 
-    /// PROPORTIONAL_SHARE section 2.1: both bounds are reached, the upper one by a client that all others follow.
+    /// PROPORTIONAL_SHARE section 2.1: both bounds are reached, the upper one by a client that
+    /// precedes all others.
     #[test]
     fn unit_errors_are_those_of_the_bound() {
         for weights in random_weights("wrr", 200, 12, 100) {
@@ -160,7 +163,7 @@ mod tests {
         }
     }
 
-    /// PROPORTIONAL_SHARE section 2.1: a newcomer goes before the cursor's client, whose visit goes on.
+    /// PROPORTIONAL_SHARE section 2.1: a new client goes before the cursor's client, whose visit continues.
     #[test]
     fn a_newcomer_waits_for_the_end_of_the_round() {
         let mut desk = Desk::<Wrr>::new(&WRR, &[3, 2, 1, 2]);
@@ -170,7 +173,8 @@ mod tests {
         assert_eq!(desk.serve(9), "122344111");
     }
 
-    /// When the cursor's client goes, the cursor steps back: who comes next goes before the one visited before it.
+    /// When the cursor's client goes, the cursor steps back: the next new client goes before the
+    /// client visited before it.
     #[test]
     fn a_visit_ends_when_its_client_is_idle() {
         let mut desk = Desk::<Wrr>::new(&WRR, &[3, 2, 1, 2]);

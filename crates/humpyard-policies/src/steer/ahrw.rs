@@ -1,19 +1,22 @@
 //! Adjusted highest random weight: rendezvous hashing in which a long queue lowers a core's bid.
 //!
-//! **Idea.** Each core bids its hash of the connection, divided by the length the packet would find there, itself
-//! included. While queues are equal a connection stays on its core; when they are not, packets go where it is short.
+//! **Idea.** Each core bids its hash of the connection, divided by the queue length that the packet
+//! would find, itself included. While queues are equal, a connection stays on its core. When they
+//! differ, packets go to cores with short queues.
 //!
-//! **Source.** Guo, Liao, Bhuyan, Liu, Ding. An adaptive hash-based multilayer scheduler for L7-filter. ANCS 2009, as
-//! told in Guo, Bhuyan. PS-HRW. STEERING section 3.
+//! **Source.** Guo, Liao, Bhuyan, Liu, Ding. An adaptive hash-based multilayer scheduler for
+//! L7-filter. ANCS 2009, as described in Guo, Bhuyan. PS-HRW. STEERING section 3.
 //!
-//! **Promises.** With equal queues every connection is on its `hrw` core, so that each core has 1/N of them in the mean.
-//! For the queues as they are, without a core only its connections go elsewhere. No order.
+//! **Promises.** With equal queues every connection is on its `hrw` core, so each core has 1/N of them on
+//! average. If a core is removed while queues stay the same, only its connections move. No order.
 //!
-//! **Cost.** O(N) in the eligible cores, no state per connection; `form=log` a logarithm for each core.
+//! **Cost.** O(N) in the eligible cores, no state per connection; `form=log` takes a logarithm for each core.
 //!
-//! **Departures.** The paper divides by the queue Q, which is 0/0 for idle cores, and multiplies by the shortest: here Q + 1,
-//! and no common factor. Dividing a uniform hash is steep: where one core of N has w of the others' weight it gets w^(N-1)/N
-//! of the connections, so that this is nearly the shortest queue. `form=log` gives it exactly w / (N - 1 + w).
+//! **Departures.** The paper divides by the queue Q, which is 0/0 for idle cores, and multiplies by
+//! the shortest queue. Here the divisor is Q + 1, without a common factor. Dividing a uniform hash
+//! is steep: if one core of N has weight w and the others have weight 1, it gets w^(N-1)/N of the
+//! connections. So the policy is close to the shortest queue. `form=log` gives that core exactly w
+//! / (N - 1 + w).
 
 use alloc::vec::Vec;
 
@@ -30,7 +33,7 @@ use super::bid::{Cost, Exact, highest, length};
 choice! {
     /// How a queue enters the bid.
     pub enum Form {
-        /// Hash over length.
+        /// Hash divided by length.
         Paper = "paper",
         /// -1 / (length · ln hash): shares are exactly proportional to 1 / length.
         Log = "log",
@@ -49,7 +52,7 @@ params! {
 #[derive(Debug)]
 pub struct Ahrw {
     form: Form,
-    /// By core.
+    /// The salt of each core.
     salts: Vec<u64>,
 }
 
@@ -99,7 +102,7 @@ mod tests {
     const PAPER: AhrwParams = AhrwParams { form: Form::Paper };
     const LOG: AhrwParams = AhrwParams { form: Form::Log };
 
-    /// What one core of so many gets if the others are idle and it has one packet: w = 1/2.
+    /// Returns the share of one core that has one packet while the other `cores - 1` are idle: w = 1/2.
     fn share_at_half(params: &AhrwParams, cores: usize, keys: &[u64]) -> f64 {
         let mut lengths = [0; 16];
         lengths[0] = 1;

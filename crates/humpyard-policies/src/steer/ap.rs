@@ -1,25 +1,29 @@
 //! Adaptive partitioning: connections in the order of their keys divide the line of cores by the bytes they hold.
 //!
-//! **Idea.** Lay the cores end to end, and the connections beside them, each as long as its part of all bytes held. A connection
-//! has the cores it lies beside, each by as much as they overlap, and gives them its packets in turn, by smooth weighted round
-//! robin. When what it holds has changed by more than β its place is looked up anew.
+//! **Idea.** Imagine the cores as a line, and the connections beside it, each as long as its part
+//! of all bytes held. A connection may use the cores that it overlaps, each in proportion to the
+//! overlap. It gives them its packets by smooth weighted round robin. When the bytes that it holds
+//! have changed by more than β, the policy looks up its place again.
 //!
-//! **Source.** As Guo, Bhuyan (PS-HRW) tell of Guo, Bhuyan. Load balancing in a cluster-based web server for multimedia applications.
-//! TPDS 2006. STEERING section 8.
+//! **Source.** Guo, Bhuyan. Load balancing in a cluster-based web server for multimedia
+//! applications. TPDS 2006, as described in Guo, Bhuyan (PS-HRW). STEERING section 8.
 //!
-//! **Promises.** If all were laid out at one moment, a connection's overlaps would sum to N φ/Φ, and those of a core to one: no core
-//! has more than another. While its place stays a connection gives a core as many packets as its overlap says, but for less than
-//! two. No order.
+//! **Promises.** Assume that all places were looked up at one moment. Then the overlaps of a connection would
+//! sum to N φ/Φ, and those of a core to one: all cores would have equal parts. While a connection keeps its
+//! place, it gives each core its share of packets, within two packets. No order.
 //!
-//! **Cost.** O(log n) in the connections for a packet that joins or leaves, and for a new place; O(g) to choose among g cores. 112 bytes
-//! for each flow; of these 32, and at most 16 MiB, for cores of connections that have several.
+//! **Cost.** O(log n) in the connections for a packet that joins or leaves, and for a new place;
+//! O(g) to choose among g cores. 112 bytes for each flow. Of these, 32 bytes (at most 16 MiB in
+//! all) serve connections with several cores.
 //!
-//! **Invariants.** The φ of all connections sum to Φ. A connection that has several cores has a credit for each; they sum to zero.
+//! **Invariants.** The φ of all connections sum to Φ. A connection with several cores has a credit
+//! for each; its credits sum to zero.
 //!
-//! **Departures.** Connections stand in the order of their keys: in the order of arrival, those that come would all be on the last
-//! core. Φ and N are those of the packet's service and its eligible cores; a connection counts with all it holds where its last
-//! packet went. Credits outlast a new place; those of cores that it leaves go to their neighbours. What finds no memory has one
-//! core, that of its middle.
+//! **Departures.** The line orders connections by key. In order of arrival, all new connections
+//! would be on the last core. Φ and N are those of the packet's service and its eligible cores. A
+//! connection counts with all its bytes in the service of its last packet. Credits outlast a new
+//! place; the credits of cores that a connection leaves go to their neighbours. A connection for
+//! which there is no memory has one core, that of its middle.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -42,35 +46,36 @@ params! {
     }
 }
 
-/// A whole core, in the fixed point of overlaps.
+/// One whole core, in the fixed point of overlaps.
 const WHOLE: u32 = 1 << 31;
 
-/// Most credits of all connections together: 16 MiB.
+/// The most credits of all connections together: 16 MiB.
 const CREDITS_MAX: usize = 1 << 20;
 
-/// How many connections, beside two credits for each, can have all cores.
+/// The number of connections that can have all cores, in addition to two credits for each connection.
 const WIDE: usize = 64;
 
 /// No credit.
 const NONE: u32 = u32::MAX;
 
-/// What a connection's place is on the line.
+/// The place of a connection on the line of cores.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Span {
     /// The first core, counted from the start of the line.
     first: usize,
     /// The last core.
     last: usize,
-    /// The core of its middle.
+    /// The core that contains its middle.
     middle: usize,
-    /// How much it overlaps the first, in units of which all have Φ.
+    /// Its overlap with the first core, in units of which each core has Φ.
     on_first: u128,
-    /// How much it overlaps the last.
+    /// Its overlap with the last core.
     on_last: u128,
 }
 
 impl Span {
-    /// The place of what lies behind `before` and holds `held` of `total`, on so many cores.
+    /// Returns the place of a connection that follows `before` and holds `held` of `total`, on
+    /// `cores` cores.
     fn of(before: u64, held: u64, total: u64, cores: usize) -> Self {
         let (whole, cores) = (u128::from(total.max(1)), cores as u128);
         let start = (u128::from(before) * cores).min(whole * cores - 1);
@@ -90,17 +95,17 @@ impl Span {
     }
 }
 
-/// What one core of a connection is owed.
+/// The credit of a connection at one of its cores.
 #[derive(Clone, Copy, Debug)]
 struct Credit {
-    /// In 1/2^31 of a packet.
+    /// The credit, in 1/2^31 of a packet.
     owed: i64,
-    /// That of the connection's next core, or the next that is free.
+    /// The credit of the connection's next core, or the next free credit.
     next: u32,
     core: CoreId,
 }
 
-/// What is known of one connection.
+/// The state of one connection.
 #[derive(Clone, Debug)]
 struct Connection {
     /// φ when its place was looked up.
@@ -111,7 +116,7 @@ struct Connection {
     on_first: u32,
     /// Its overlap with its last core.
     on_last: u32,
-    /// Its core, if it has one.
+    /// Its core, if it has only one.
     core: CoreId,
     is_placed: bool,
 }
@@ -127,17 +132,17 @@ pub struct Ap {
     beta: Beta,
     tree: PrefixTree,
     connections: IdVec<FlowId, Connection>,
-    /// The credits of all connections, and those that are free.
+    /// The credits of all connections, and the free ones.
     credits: Vec<Credit>,
     /// The first free credit.
     free: u32,
-    /// Free credits.
+    /// The number of free credits.
     free_count: usize,
-    /// The credits of a connection whose place is being looked up.
+    /// The old credits of the connection whose place is being looked up.
     before: Vec<(CoreId, i64)>,
     /// Places looked up since the start.
     placed: u64,
-    /// Places of one core because there was no memory for more.
+    /// Places reduced to one core because there was no memory for more.
     crowded_out: u64,
 }
 
@@ -235,17 +240,17 @@ impl Steer for Ap {
 }
 
 impl Ap {
-    /// How many places were looked up since the start.
+    /// Returns the number of places looked up since the start.
     pub fn placed(&self) -> u64 {
         self.placed
     }
 
-    /// How many of these had one core because there was no memory for more.
+    /// Returns the number of these places that have one core because there was no memory for more.
     pub fn crowded_out(&self) -> u64 {
         self.crowded_out
     }
 
-    /// The core of the connection whose turn it is; none if none of its cores is eligible.
+    /// Returns the core of the connection whose turn it is. `None`: none of its cores is eligible.
     #[inline]
     fn choose(&mut self, flow: FlowId, view: &View<'_>) -> Option<CoreId> {
         let Connection { credits, on_first, on_last, core, .. } = self.connections[flow];
@@ -275,7 +280,7 @@ impl Ap {
         Some(credit.core)
     }
 
-    /// Looks up the place of the packet's connection, as if the packet had joined already.
+    /// Looks up the place of the packet's connection, as if the packet had already joined.
     #[inline(never)]
     fn place(&mut self, packet: &Packet, view: &View<'_>) {
         let (flow, length) = (packet.flow, u64::from(packet.length));
@@ -302,7 +307,7 @@ impl Ap {
         core::iter::successors(credit(connection.credits), move |last| credit(last.next))
     }
 
-    /// Frees the credits of a connection, and keeps in mind what they were.
+    /// Frees the credits of a connection, and saves them in `before`.
     fn give_up_credits(&mut self, flow: FlowId) {
         self.before.clear();
         let mut at = core::mem::replace(&mut self.connections[flow].credits, NONE);
@@ -315,8 +320,9 @@ impl Ap {
         }
     }
 
-    /// Credits for these cores, the first of them: what those were owed that were given up last, and that of others to the next
-    /// of these, or to the last. None if there is no memory.
+    /// Takes credits for these cores and returns the first. A core keeps the credit saved in
+    /// `before`; the credit of a core no longer used goes to the next of these cores, or to the
+    /// last. [`NONE`]: there is no memory.
     fn take_credits(&mut self, cores: &[CoreId]) -> u32 {
         if cores.len() > self.free_count {
             self.crowded_out += 1;
@@ -354,7 +360,8 @@ mod tests {
 
     const NEVER: ApParams = ApParams { beta: 1e10 };
 
-    /// The overlaps of connections that hold so much, in the order of the line, with each core, in units of which a core has Φ.
+    /// Returns the overlaps of connections that hold these bytes with each core, in the order of
+    /// the line. The unit is that of [`Span`]: a core has Φ.
     fn overlaps(held: &[u64], cores: usize) -> Vec<Vec<u128>> {
         let total: u64 = held.iter().sum();
         let mut before = 0;
@@ -370,7 +377,7 @@ mod tests {
         held.iter().map(overlap).collect()
     }
 
-    /// Connections with these bytes in the order of their keys: a policy that was told of them, and who they are.
+    /// Returns a policy with connections that hold these bytes in the order of their keys, and their flows.
     fn laid_out(params: &ApParams, held: &[u32]) -> (Cores<Ap>, Vec<u32>) {
         let mut run = Cores::<Ap>::new(params, 8, held.len());
         let mut flows: Vec<u32> = (0..held.len() as u32).collect();
@@ -381,7 +388,8 @@ mod tests {
         (run, flows)
     }
 
-    /// φ = (6000, 3000, 1000), N = 8: A has cores 0 to 3 and .8 of 4; B .2 of 4, 5, 6, .2 of 7; C .8 of 7.
+    /// φ = (6000, 3000, 1000), N = 8: A has cores 0 to 3 and .8 of 4; B has .2 of 4, 5, 6 and .2 of
+    /// 7; C has .8 of 7.
     #[test]
     fn example_of_the_specification() {
         let (w, p, q) = (10_000, 8000, 2000);
@@ -399,7 +407,8 @@ mod tests {
         }
     }
 
-    /// Weights 1, 1, 1, 1, .8: in 24 packets every whole core has 5 and the last 4, and none two before all others have one.
+    /// Weights 1, 1, 1, 1, .8: of 24 packets each whole core gets 5 and the last core 4. No core
+    /// gets two before all others have one.
     #[test]
     fn packets_go_round_smoothly() {
         let (mut run, flows) = laid_out(&NEVER, &[5999, 4001]);
@@ -434,7 +443,7 @@ mod tests {
         ) {
             let (mut run, flows) = laid_out(&NEVER, &held);
             for (at, &flow) in flows.iter().enumerate() {
-                // The packet to come counts, of one byte.
+                // The packet being steered, of one byte, counts.
                 let mut held: Vec<u64> = held.iter().copied().map(u64::from).collect();
                 held[at] += 1;
                 let row = &overlaps(&held, 8)[at];
@@ -483,7 +492,7 @@ mod tests {
         }
     }
 
-    /// New connections are spread over all cores: in the order of arrival they would all be on the last.
+    /// New connections are spread over all cores. In order of arrival they would all be on the last core.
     #[test]
     fn connections_that_come_are_spread() {
         let mut run = Cores::<Ap>::new(&ApParams::default(), 8, 800);

@@ -1,4 +1,4 @@
-//! What a candidate bids for a packet, and which bid wins.
+//! Bids of candidates for a packet, and the choice of the highest bid.
 
 use core::hint::select_unpredictable;
 
@@ -6,21 +6,21 @@ use humpyard_core::hash::unit_score;
 use humpyard_core::id::CoreId;
 use humpyard_core::policy::View;
 
-/// The length of a core's queue as the packet in question would find it, itself included.
+/// Returns the length of a core's queue as the new packet would find it, itself included.
 #[inline]
 pub(super) fn length(view: &View<'_>, core: CoreId) -> u64 {
     u64::from(view.cores[core].packets) + 1
 }
 
-/// A bid that can be held against another of its kind.
+/// A bid that can be compared with another of its kind.
 pub(super) trait Bid: Copy {
     /// Whether this bid is higher than the other; equal bids do not beat each other.
     fn beats(self, other: Self) -> bool;
-    /// The first bid or the second, without a branch: which one wins cannot be foreseen.
+    /// Returns the first bid or the second, without a branch: the winner is not predictable.
     fn select(first: bool, bid: Self, other: Self) -> Self;
 }
 
-/// The candidate with the highest bid; of equal ones the first.
+/// Returns the candidate with the highest bid; of equal bids, the first.
 #[inline]
 pub(super) fn highest<C: Copy, B: Bid>(mut bids: impl Iterator<Item = (C, B)>) -> Option<C> {
     let first = bids.next()?;
@@ -31,23 +31,23 @@ pub(super) fn highest<C: Copy, B: Bid>(mut bids: impl Iterator<Item = (C, B)>) -
     Some(winner)
 }
 
-/// g / length for the hash g of a connection and a candidate, compared without rounding.
+/// The bid g / length for the hash g of a connection and a candidate, compared without rounding.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exact {
     /// g in units of 2^-54, below 2^54.
     height: u64,
-    /// From 1, below 2^64.
+    /// From 1 to below 2^64.
     length: u64,
 }
 
 impl Exact {
-    /// The bid of a candidate with this [`score`](humpyard_core::hash::score).
+    /// Returns the bid of a candidate with this [`score`](humpyard_core::hash::score).
     #[inline]
     pub(super) const fn new(score: u64, length: u64) -> Self {
         Self { height: 2 * score + 1, length }
     }
 
-    /// As [`Self::new`], with g times a weight of at most 2^32, in 1/2^32, and rounded to 2^-54.
+    /// As [`Self::new`], with g times `weight` / 2^32, rounded to 2^-54; `weight` is at most 2^32.
     #[inline]
     pub(super) const fn weighted(score: u64, weight: u64, length: u64) -> Self {
         Self { height: (((2 * score as u128 + 1) * weight as u128) >> 32) as u64, length }
@@ -71,18 +71,19 @@ impl Bid for Exact {
 
 /// A bid that needs a logarithm or a root: the lower number wins.
 ///
-/// The number comes from +, -, *, / and `libm`, which give the same on every machine.
+/// It is computed with +, -, *, / and `libm`, which give the same result on every machine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cost(f64);
 
 impl Cost {
-    /// The reciprocal of -weight / (length ln g). Of such bids, the chance to be highest is proportional to weight / length.
+    /// Returns the reciprocal of -weight / (length ln g). The chance of such a bid to win is
+    /// proportional to weight / length.
     #[inline]
     pub(super) fn log(score: u64, weight: f64, length: f64) -> Self {
         Self(-libm::log(unit_score(score)) * length / weight)
     }
 
-    /// The reciprocal of weight · g / length.
+    /// Returns the reciprocal of weight · g / length.
     #[inline]
     pub(super) fn product(g: f64, weight: f64, length: f64) -> Self {
         Self(length / (weight * g))

@@ -1,4 +1,4 @@
-//! Indirection tables: which core has each bucket of connections, whatever cores come and go.
+//! Indirection tables: they assign each bucket of connections to a core while cores come and go.
 
 use alloc::vec::Vec;
 
@@ -12,26 +12,27 @@ use super::tree::same;
 /// The table of one service.
 #[derive(Debug)]
 struct Table {
-    /// The cores among which its buckets are, ascending.
+    /// The cores that share its buckets, ascending.
     cores: Vec<CoreId>,
-    /// By bucket.
+    /// The core of each bucket.
     owners: Vec<CoreId>,
 }
 
 /// An indirection table for each service.
 ///
-/// At home bucket b is on core b mod N, of all N cores. Where that may not serve the service, the bucket is on the core of highest
-/// random weight of those that may. So when a core goes its buckets move and no others, when one comes buckets move to it and
-/// nowhere else, and the same cores have the same buckets, unless somebody has given them others.
+/// The home of bucket b is core b mod N, of all N cores. If its home may not serve the service, the
+/// bucket is on the eligible core with the highest random weight. So when a core goes, only its
+/// buckets move; when a core comes, buckets move only to it. The same cores always give the same
+/// table, unless the policy has moved buckets.
 #[derive(Debug)]
 pub(super) struct Buckets {
-    /// By core.
+    /// The salt of each core.
     salts: Vec<u64>,
     tables: IdVec<ServiceId, Table>,
 }
 
 impl Buckets {
-    /// So many buckets for each service, on all cores.
+    /// Creates tables of `buckets` buckets for each service, spread over all cores.
     pub(super) fn new(buckets: usize, config: &SchedulerConfig) -> Self {
         let cores: Vec<CoreId> = (0..config.cores).map(CoreId::from_index).collect();
         let owners: Vec<CoreId> = (0..buckets).map(|bucket| cores[bucket % config.cores]).collect();
@@ -41,7 +42,8 @@ impl Buckets {
         }
     }
 
-    /// The owners of a service's buckets, of which as many are a power of two, where these cores, ascending, may serve it.
+    /// Returns the owners of a service's buckets, given the cores, ascending, that may serve it.
+    /// The number of buckets is a power of two.
     #[inline]
     pub(super) fn owners(&mut self, service: ServiceId, eligible: &[CoreId]) -> &mut [CoreId] {
         let planted = &self.tables[service].cores;
@@ -53,13 +55,13 @@ impl Buckets {
         &mut self.tables[service].owners
     }
 
-    /// The cores that may serve a service, and the owners of its buckets, as of its last packet.
+    /// Returns the cores that may serve a service and the owners of its buckets, as of its last packet.
     pub(super) fn table(&mut self, service: ServiceId) -> (&[CoreId], &mut [CoreId]) {
         let Table { cores, owners } = &mut self.tables[service];
         (cores, owners)
     }
 
-    /// Moves buckets whose owner has gone, and those that are a new core's.
+    /// Moves the buckets whose owner has gone, and those that belong to a new core.
     #[cold]
     fn adapt(&mut self, service: ServiceId, eligible: &[CoreId]) {
         let Self { salts, tables } = self;
@@ -76,7 +78,7 @@ impl Buckets {
     }
 }
 
-/// The core of a bucket that nobody has moved.
+/// Returns the core of a bucket that no policy has moved.
 fn rightful_owner(salts: &[u64], bucket: usize, eligible: &[CoreId]) -> CoreId {
     let home = CoreId::from_index(bucket % salts.len());
     if eligible.binary_search(&home).is_ok() {
@@ -107,7 +109,8 @@ mod tests {
         assert_eq!(buckets.owners(SERVICE, &all(3)), expected);
     }
 
-    /// Cores come and go at random: of those that went all buckets move, to those that came some, and no others.
+    /// Cores come and go at random. All buckets of the cores that went move, some move to the cores
+    /// that came, and no others move.
     #[test]
     fn no_bucket_moves_that_need_not() {
         let mut random = Seed(11).stream("test");

@@ -1,18 +1,21 @@
 //! Cache-aware adjusted highest random weight: a core far from a connection's home bids as if its queue were longer.
 //!
-//! **Idea.** A connection has a home, its core of highest random weight, where its state is in the cache. Each core bids its hash of
-//! the connection, divided by its queue times what it costs to get there from home. So packets leave home for a near core sooner
-//! than for a far one.
+//! **Idea.** A connection has a home, its core of highest random weight, where its state is cached.
+//! Each core bids its hash of the connection, divided by its queue times the cost to get there from
+//! home. So packets leave home for a near core sooner than for a far one.
 //!
-//! **Source.** Guo, Bhuyan. A QoS aware multicore hash scheduler for network applications, section IV. STEERING section 4.
+//! **Source.** Guo, Bhuyan. A QoS aware multicore hash scheduler for network applications, section
+//! IV. STEERING section 4.
 //!
-//! **Promises.** With idle cores every connection is at home, so that each core has 1/N of them in the mean. For the queues as they
-//! are, without a core only its connections and those at home there go elsewhere. No order.
+//! **Promises.** With idle cores every connection is at home, so each core has 1/N of them on
+//! average. If a core is removed while queues stay the same, only its connections move, and those
+//! whose home it was. No order.
 //!
 //! **Cost.** O(N) in the eligible cores, no state per connection; 4 N² bytes for the distances.
 //!
-//! **Departures.** The paper's weighted queue is distance times length, which is 0 for idle cores however far: here the packet in
-//! question counts, and distance multiplies after that. The home is that of `hrw`.
+//! **Departures.** The paper's weighted queue is distance times length, which is 0 for all idle
+//! cores, near or far. Here the length includes the new packet before it is multiplied by the
+//! distance. The home is that of `hrw`.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -35,11 +38,11 @@ params! {
 /// Cache-aware adjusted highest random weight.
 #[derive(Debug)]
 pub struct CaAhrw {
-    /// By core.
+    /// The salt of each core.
     salts: Vec<u64>,
-    /// By home, then by core: what it costs to get there, in thousandths of staying.
+    /// By home, then by core: the cost to get there, in thousandths of the cost to stay.
     distances_permille: Vec<u32>,
-    /// By place among the eligible cores: how the connection in question scores there.
+    /// The score of the current connection for each eligible core, in their order.
     scores: Vec<u64>,
 }
 
@@ -92,7 +95,7 @@ impl Steer for CaAhrw {
 }
 
 impl CaAhrw {
-    /// What it costs to get from here to each core.
+    /// Returns the cost to get from `home` to each core.
     #[inline]
     fn distances_from(&self, home: CoreId) -> &[u32] {
         let cores = self.salts.len();
@@ -111,7 +114,7 @@ mod tests {
     use humpyard_core::policy::Topology;
     use humpyard_core::random::Seed;
 
-    /// The ring of four cores of the specification, which no tree can be.
+    /// The ring of four cores of the specification; a tree cannot represent it.
     const RING: [u32; 16] =
         [1000, 1500, 2000, 1500, 1500, 1000, 1500, 2000, 2000, 1500, 1000, 1500, 1500, 2000, 1500, 1000];
 
@@ -166,7 +169,7 @@ mod tests {
         }
     }
 
-    /// Who is away from home is nearer to it than without distances.
+    /// Packets away from home are nearer to it than they would be without distances.
     #[test]
     fn packets_stay_near_their_home() {
         let tree = Topology::regular(&[(2, 2000), (2, 1400), (2, 1100)]).unwrap();

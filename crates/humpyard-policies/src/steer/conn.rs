@@ -1,19 +1,22 @@
 //! Connection locality: a connection stays on one core, found by hash.
 //!
-//! **Idea.** What a network card does with receive-side scaling: hash the connection, look the core up in a table.
+//! **Idea.** The policy does what a network card does with receive-side scaling: it hashes the
+//! connection and looks the core up in a table.
 //!
-//! **Source.** STEERING section 2 (CONN, "SM"). Microsoft. Receive Side Scaling, for the hash and its test vectors.
+//! **Source.** STEERING section 2 (CONN, "SM"). Microsoft. Receive Side Scaling: the hash and its test vectors.
 //!
-//! **Promises.** Flow order while the cores stay the same; both directions of a connection on one core. With the table, minimal
-//! disruption: when a core goes the connections of its buckets move, when one comes connections move to it, and no others.
-//! `hash=mix` promises nothing of the kind: of eight cores that become seven it moves seven eighths.
+//! **Promises.** Flow order while the cores stay the same; both directions of a connection on one
+//! core. With the table, minimal disruption: when a core goes, only the connections of its buckets
+//! move; when a core comes, connections move only to it. `hash=mix` has no such promise: when eight
+//! cores become seven, it moves seven eighths.
 //!
-//! **Cost.** O(1), no state per connection; O(N) for each bucket when cores come and go.
+//! **Cost.** O(1), no state per connection; O(N) for each bucket when cores come or go.
 //!
-//! **Invariants.** `table[b] = b mod N`, of all N cores, where that may serve the service.
+//! **Invariants.** `table[b] = b mod N`, of all N cores, if that core may serve the service.
 //!
-//! **Departures.** The hash is over the sorted endpoints, so that both directions agree; a card hashes source, destination. Who sets
-//! up a card writes its table: here a bucket whose core may not serve it goes to one found by highest random weight, and comes back.
+//! **Departures.** The hash is over the sorted endpoints, so both directions agree; a card hashes
+//! source, then destination. An administrator writes a card's table. Here, a bucket whose core may
+//! not serve it goes to a core found by highest random weight, and returns later.
 
 use alloc::format;
 
@@ -50,7 +53,7 @@ params! {
 #[derive(Debug)]
 pub struct Conn {
     hash: Hash,
-    /// Which core has each bucket.
+    /// The core of each bucket.
     buckets: Buckets,
 }
 
@@ -134,7 +137,7 @@ mod tests {
         assert!((fraction - 0.875).abs() < 0.01, "{fraction}");
     }
 
-    /// 16 of 128 buckets go: 1/8 of the connections, which is the least there can be.
+    /// 16 of 128 buckets move: 1/8 of the connections, which is the minimum.
     #[test]
     fn with_the_table_no_more_move_than_must_when_the_eighth_core_goes() {
         let keys = keys(100_000);

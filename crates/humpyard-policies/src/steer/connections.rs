@@ -1,4 +1,4 @@
-//! Connections, what each holds, and the cores that are its own: what `ps-hrw` and `gps-hrw` share.
+//! Connections, the amount that each holds, and its own cores: shared by `ps-hrw` and `gps-hrw`.
 
 use alloc::format;
 use alloc::vec;
@@ -18,7 +18,7 @@ use super::parts::{Beta, ONE, Part};
 choice! {
     /// How weights enter a hash.
     pub enum Multiplier {
-        /// They multiply it; those of theorem 1 where a core is chosen among all.
+        /// They multiply it. If a core is chosen among all, they are those of theorem 1.
         Carp = "carp",
         /// -weight / (length · ln hash): shares are exactly proportional to weight / length.
         Log = "log",
@@ -26,43 +26,44 @@ choice! {
 }
 
 choice! {
-    /// What a connection's part is taken of.
+    /// The quantity that determines a connection's part.
     pub enum Weight {
         /// The bytes held.
         Backlog = "backlog",
-        /// The weights of the clients that hold any; of its client's part, by bytes.
+        /// The weights of the clients that hold bytes; bytes divide a client's part among its connections.
         Class = "class",
         /// The estimated work held.
         Work = "work",
     }
 }
 
-/// Most counts of clients and services together: 128 MiB.
+/// The most counts of clients and services together: 128 MiB.
 const CLASSES_MAX: usize = 1 << 24;
 
-/// No packet: sequence numbers do not come so far.
+/// Stands for no packet; sequence numbers never reach this value.
 const NONE: u64 = u64::MAX;
 
-/// What is known of one connection.
+/// The state of one connection.
 #[derive(Clone, Debug)]
 pub(super) struct Connection {
-    /// φ: what it has waiting and in service.
+    /// φ: the amount of its waiting packets and of those in service.
     held: u64,
     /// φ when its set was built.
     held_when_built: u64,
-    /// The number of its last packet while that is there, else [`NONE`].
+    /// The sequence number of its last packet while that packet waits or is in service, else [`NONE`].
     last_packet: u64,
-    /// The set of its cores, if they are more than one.
+    /// The set of its cores. `None`: it has one core at most.
     pub(super) set: Option<SetId>,
-    /// Weight of `core` in 1/2^32; 0 if there is no rest. Neither whole cores nor a rest: no set was ever built.
+    /// The weight of `core` in 1/2^32; 0: there is no rest. With neither whole cores nor a rest, no
+    /// set was built yet.
     pub(super) rest: u32,
-    /// Comings and goings of connections that its set knows of.
+    /// The value of `changes` when its set was built.
     seen: u32,
     /// Its core for the rest, or its only core.
     pub(super) core: CoreId,
     /// Number of its whole cores.
     pub(super) whole: u16,
-    /// Where its last packet went.
+    /// The core of its last packet.
     last_core: CoreId,
 }
 
@@ -83,13 +84,13 @@ impl Connection {
         self.whole == 0 && self.rest == 0
     }
 
-    /// Where its last packet is; none if that is done.
+    /// Returns the core of its last packet. `None`: that packet is done.
     #[inline]
     pub(super) fn last_core(&self) -> Option<CoreId> {
         (self.last_packet != NONE).then_some(self.last_core)
     }
 
-    /// What a core of its set weighs, in 1/2^32.
+    /// Returns the weight of a core of its set, in 1/2^32.
     #[inline]
     pub(super) fn weight(&self, core: CoreId) -> u64 {
         if self.rest > 0 && core == self.core { u64::from(self.rest) } else { ONE }
@@ -99,32 +100,32 @@ impl Connection {
 /// A set that is being built.
 #[derive(Debug)]
 pub(super) struct Draft {
-    /// What the connection should have.
+    /// The part that the connection should have.
     pub(super) part: Part,
-    /// The set, still empty; none if the connection has one core.
+    /// The set, still empty. `None`: the connection has one core.
     pub(super) set: Option<SetId>,
 }
 
-/// What decides when sets are built, and what for.
+/// The rules for when sets are built and how.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
-    /// By what part a connection changes before its set is built anew.
+    /// The relative change of a connection after which its set is rebuilt.
     pub(super) beta: f64,
     pub(super) multiplier: Multiplier,
     pub(super) weight: Weight,
-    /// Whether a connection that comes or goes has all sets built anew.
+    /// Whether a new or ended connection causes all sets to be rebuilt.
     pub(super) eager: bool,
 }
 
-/// What clients hold, for parts that follow from their weights.
+/// The amounts that clients hold, for parts by weight.
 #[derive(Debug)]
 struct Classes {
     clients: usize,
-    /// By client.
+    /// The weight of each client.
     weights: Vec<u32>,
     /// Bytes by service, then by client.
     held: Vec<u64>,
-    /// By service: the weights of the clients that hold any, together.
+    /// By service: the sum of the weights of the clients that hold bytes.
     active: IdVec<ServiceId, u64>,
 }
 
@@ -152,7 +153,7 @@ impl Classes {
     fn join(&mut self, packet: &Packet) {
         let weight = self.weights[packet.client.index()];
         let held = self.held(packet);
-        // A packet without bytes neither makes a client active nor ends that.
+        // A packet without bytes does not change whether a client is active.
         let begins = *held == 0 && packet.length > 0;
         *held += u64::from(packet.length);
         if begins {
@@ -169,7 +170,8 @@ impl Classes {
         }
     }
 
-    /// The part of a connection that holds so much with this packet: its client's by weight, its own of that by bytes.
+    /// Returns the part of a connection that holds `held` with this packet. Its client's part is by
+    /// weight; its part of that is by bytes.
     fn part(&mut self, packet: &Packet, held: u64, cores: usize) -> Part {
         let weight = self.weights[packet.client.index()];
         let of_client = *self.held(packet);
@@ -180,32 +182,32 @@ impl Classes {
     }
 }
 
-/// Connections, what each holds, and the cores that are its own.
+/// Connections, the amount that each holds, and its own cores.
 #[derive(Debug)]
 pub(super) struct Connections {
     multiplier: Multiplier,
     weight: Weight,
     eager: bool,
     beta: Beta,
-    /// By core.
+    /// The salt of each core.
     pub(super) salts: Vec<u64>,
     connections: IdVec<FlowId, Connection>,
     pub(super) sets: CoreSets,
-    /// Φ: what waits and is in service, by service.
+    /// Φ: the amount that waits and is in service, by service.
     totals: IdVec<ServiceId, u64>,
-    /// Where the weights of clients count.
+    /// The amounts by client. `None`: client weights do not count.
     classes: Option<Classes>,
-    /// Connections that have come and gone, where that matters.
+    /// The number of connections that came or went, if that matters.
     changes: u32,
     /// Sets built since the start.
     built: u64,
-    /// Sets of one core because the pool was full.
+    /// Sets reduced to one core because the pool was full.
     crowded_out: u64,
 }
 
 impl Connections {
     /// # Errors
-    /// Too many clients and services for `weight=class`.
+    /// Rejects too many clients and services for `weight=class`.
     pub(super) fn new(rules: Rules, config: &SchedulerConfig) -> Result<Self, BuildError> {
         Ok(Self {
             multiplier: rules.multiplier,
@@ -223,7 +225,7 @@ impl Connections {
         })
     }
 
-    /// How weights enter a hash.
+    /// Returns how weights enter a hash.
     pub(super) fn multiplier(&self) -> Multiplier {
         self.multiplier
     }
@@ -233,23 +235,23 @@ impl Connections {
         &self.connections[flow]
     }
 
-    /// How many sets were built.
+    /// Returns the number of sets built.
     pub(super) fn built(&self) -> u64 {
         self.built
     }
 
-    /// How many of these had one core because there was no memory for more.
+    /// Returns the number of these sets that have one core because there was no memory for more.
     pub(super) fn crowded_out(&self) -> u64 {
         self.crowded_out
     }
 
-    /// What a packet adds to what its connection holds.
+    /// Returns the amount that a packet adds to its connection.
     #[inline]
     fn amount(&self, packet: &Packet) -> u64 {
         if self.weight == Weight::Work { packet.estimate } else { u64::from(packet.length) }
     }
 
-    /// The packet has joined a queue: that of `target`.
+    /// Records that the packet has joined the queue of `target`.
     #[inline]
     pub(super) fn on_enqueue(&mut self, target: Target, packet: &Packet) {
         let amount = self.amount(packet);
@@ -265,7 +267,7 @@ impl Connections {
         }
     }
 
-    /// The packet is gone.
+    /// Records that the packet is gone.
     #[inline]
     pub(super) fn leave(&mut self, packet: &Packet) {
         let amount = self.amount(packet);
@@ -292,7 +294,8 @@ impl Connections {
         *connection = Connection::NEW;
     }
 
-    /// Whether the packet changes φ so much that a new set is due, or others have come or gone and that counts.
+    /// Whether a new set is due: the packet changes φ by more than β, or connections have come or
+    /// gone and `eager` is set.
     #[inline]
     pub(super) fn is_stale(&self, packet: &Packet) -> bool {
         let connection = &self.connections[packet.flow];
@@ -301,7 +304,7 @@ impl Connections {
             || connection.seen != self.changes
     }
 
-    /// The core of the connection's set to which this packet goes; none if none of them is eligible.
+    /// Returns the core of the connection's set for this packet. `None`: none of its cores is eligible.
     #[inline]
     pub(super) fn choose(&self, packet: &Packet, view: &View<'_>) -> Option<CoreId> {
         let connection = &self.connections[packet.flow];
@@ -315,7 +318,7 @@ impl Connections {
         self.highest(connection, packet.key, cores.filter(|&core| view.is_eligible(core)), view)
     }
 
-    /// The core of these, of the connection's set, that bids highest.
+    /// Returns the highest bidder of these cores, which belong to the connection's set.
     #[inline]
     fn highest(
         &self,
@@ -340,7 +343,7 @@ impl Connections {
         }
     }
 
-    /// Begins a new set for the packet's connection, as if the packet had joined already.
+    /// Begins a new set for the packet's connection, as if the packet had already joined.
     pub(super) fn begin(&mut self, packet: &Packet, cores: usize) -> Draft {
         let amount = self.amount(packet);
         let connection = &mut self.connections[packet.flow];
@@ -364,7 +367,7 @@ impl Connections {
         Draft { part, set }
     }
 
-    /// The set is built: `core` is the core for the rest, or the only one.
+    /// Completes the set: `core` is the core for the rest, or the only one.
     pub(super) fn finish(&mut self, flow: FlowId, draft: Draft, core: CoreId) {
         let Draft { part: Part { whole, mut rest }, set } = draft;
         if whole == 0 {
@@ -379,7 +382,8 @@ impl Connections {
         self.built += 1;
     }
 
-    /// Panics unless the φ of all connections sum to Φ, and every set has one owner and the cores that it should.
+    /// Panics unless the φ of all connections sum to Φ, and every set has one owner and the right
+    /// number of cores.
     pub(super) fn check(&self) {
         let held: u64 = self.connections.iter().map(|connection| connection.held).sum();
         assert_eq!(held, self.totals.iter().sum::<u64>(), "what connections hold, and all");
@@ -404,7 +408,7 @@ impl Connections {
         }
     }
 
-    /// What a connection holds, and all of a service: for tests.
+    /// Returns the amount that a connection holds: for tests.
     #[cfg(test)]
     pub(super) fn held(&self, flow: FlowId) -> u64 {
         self.connections[flow].held
@@ -415,7 +419,7 @@ impl Connections {
         self.totals[service]
     }
 
-    /// The cores of a connection, and the weight of the last in a thousand: 1000 if there is no rest.
+    /// Returns the cores of a connection, and the weight of the last in thousandths: 1000 if there is no rest.
     #[cfg(test)]
     pub(super) fn cores_of(&self, flow: FlowId) -> (Vec<CoreId>, u64) {
         let connection = &self.connections[flow];

@@ -1,4 +1,4 @@
-//! Sets of cores, many of them, in memory that is allocated once.
+//! A pool of sets of cores in memory that is allocated once.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -6,26 +6,26 @@ use core::num::NonZeroU32;
 
 use humpyard_core::id::{CoreId, Id};
 
-/// Most words of all sets together: 16 MiB.
+/// The most words of all sets together: 16 MiB.
 const WORDS_MAX: usize = 1 << 21;
 
-/// One set of the pool: its place, from 1.
+/// The id of a set in the pool: its index, from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct SetId(NonZeroU32);
 
-/// A pool of sets of cores, each a bit for every core.
+/// A pool of sets of cores; a set has one bit for each core.
 #[derive(Debug)]
 pub(super) struct CoreSets {
-    /// Words of one set.
+    /// Words per set.
     words: usize,
-    /// The sets, one after the other; those not in use are empty.
+    /// The sets, one after the other; unused sets are empty.
     bits: Vec<u64>,
-    /// Those not in use; the last is taken first.
+    /// The unused sets; the last is taken first.
     free: Vec<SetId>,
 }
 
 impl CoreSets {
-    /// Room for `sets` sets of `cores` cores, or for as many as the memory allows, and at least one.
+    /// Allocates `sets` sets of `cores` cores, or as many as the memory limit allows, and at least one.
     pub(super) fn new(cores: usize, sets: usize) -> Self {
         let words = cores.div_ceil(64);
         let sets = sets.min(WORDS_MAX / words).max(1);
@@ -36,7 +36,7 @@ impl CoreSets {
         }
     }
 
-    /// Takes an empty set, if there is one.
+    /// Takes an empty set. `None`: all sets are in use.
     pub(super) fn take(&mut self) -> Option<SetId> {
         self.free.pop()
     }
@@ -48,12 +48,12 @@ impl CoreSets {
         self.free.push(set);
     }
 
-    /// Sets in use.
+    /// Returns the number of sets in use.
     pub(super) fn used(&self) -> usize {
         self.bits.len() / self.words - self.free.len()
     }
 
-    /// Where the words of a set begin.
+    /// Returns the index of the first word of a set.
     #[inline]
     fn start(&self, set: SetId) -> usize {
         (set.0.get() as usize - 1) * self.words
@@ -70,7 +70,7 @@ impl CoreSets {
         self.bits[self.start(set) + core.index() / 64] >> (core.index() % 64) & 1 == 1
     }
 
-    /// The cores of a set, ascending.
+    /// Returns the cores of a set, ascending.
     #[inline]
     pub(super) fn iter(&self, set: SetId) -> Cores<'_> {
         let start = self.start(set);
@@ -82,7 +82,7 @@ impl CoreSets {
 /// The cores of a set, ascending.
 #[derive(Clone, Debug)]
 pub(super) struct Cores<'a> {
-    /// Those left of the current word.
+    /// The remaining cores of the current word.
     left: u64,
     /// The core of that word's first bit.
     first: usize,
@@ -104,7 +104,7 @@ impl Iterator for Cores<'_> {
         Some(CoreId::from_index(core))
     }
 
-    /// Word by word, so that within a word nothing is looked at but its bits.
+    /// Works word by word, so that within a word it examines only the bits.
     #[inline]
     fn fold<B, F: FnMut(B, CoreId) -> B>(self, init: B, mut fold: F) -> B {
         let mut all = init;

@@ -1,4 +1,5 @@
-//! What the packets of each processing element weigh, by the parts of a unit that they are; where the least is.
+//! The load of each processing element, by the parts of units that its packets are, and the choice
+//! of the least loaded.
 
 use alloc::vec;
 #[cfg(test)]
@@ -11,13 +12,13 @@ use humpyard_core::packet::{Packet, Part};
 use humpyard_core::policy::{Reach, Target, View};
 
 choice! {
-    /// What becomes of a packet if no thread is idle.
+    /// The treatment of a packet if no thread is idle.
     pub enum Full {
-        /// It joins the thread with least load of the element with least load.
+        /// It joins the least loaded thread of the least loaded element.
         Bind = "bind",
-        /// It waits for the first free thread of the element with least load.
+        /// It waits for the first free thread of the least loaded element.
         Element = "element",
-        /// It waits, and all after it, for the first free thread.
+        /// It and all later packets wait for the first free thread.
         Hold = "hold",
     }
 }
@@ -32,7 +33,7 @@ pub(super) struct PartLoads {
 }
 
 impl PartLoads {
-    /// The least of the four.
+    /// Returns the least of the four loads.
     pub(super) fn least(&self) -> u64 {
         self.first.min(self.middle).min(self.last).min(self.whole)
     }
@@ -47,18 +48,18 @@ impl PartLoads {
     }
 }
 
-/// What is known of an element.
+/// The state of an element.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Element {
-    /// Load of all its packets.
+    /// The load of all its packets.
     load: u64,
-    /// Packets that wait for any of its threads.
+    /// The number of packets that wait for any of its threads.
     waiting: u32,
 }
 
-/// The loads of elements and of their threads, kept from what a policy is told.
+/// The loads of elements and of their threads, updated by a policy's events.
 ///
-/// The load of an element is that of its threads and of the packets that wait for any of them.
+/// The load of an element is the sum of the loads of its threads and of the packets that wait for any of them.
 #[derive(Debug)]
 pub(super) struct ElementLoads {
     parts: PartLoads,
@@ -68,11 +69,11 @@ pub(super) struct ElementLoads {
     /// The element of each thread.
     element_of: IdVec<CoreId, ElementId>,
     elements: IdVec<ElementId, Element>,
-    /// Load of the packets of each thread, in its own queue and in service.
+    /// The load of the packets of each thread, in its own queue and in service.
     loads: IdVec<CoreId, u64>,
 }
 
-/// The handlers that policies of element loads have in common, in their `impl Steer`: they have `loads`.
+/// The handlers that all policies with an [`ElementLoads`] field `loads` share, for their `impl Steer`.
 macro_rules! element_handlers {
     () => {
         fn reach(&self) -> Reach {
@@ -114,7 +115,7 @@ impl ElementLoads {
         if self.full == Full::Element { Reach::Element } else { Reach::Core }
     }
 
-    /// The element where packets of this target are.
+    /// Returns the element that holds the packets of this target.
     pub(super) fn joined(&self, target: Target) -> Option<ElementId> {
         match target {
             Target::Core(thread) => Some(self.element_of[thread]),
@@ -123,7 +124,7 @@ impl ElementLoads {
         }
     }
 
-    /// Where a packet goes: `seen` says how an element's load is seen.
+    /// Returns the target of a packet. `seen` maps an element's load to the load that the policy compares.
     #[inline]
     pub(super) fn steer(&self, view: &View<'_>, seen: impl Fn(ElementId, u64) -> u64) -> Target {
         match self.idle(view, &seen) {
@@ -157,7 +158,7 @@ impl ElementLoads {
         let load = self.parts.of(packet);
         match target {
             Target::Element(element) => self.elements[element].waiting -= 1,
-            // Another policy had let it wait for all threads.
+            // Another policy had let the packet wait for all threads.
             Target::Shared => self.elements[self.element_of[core]].load += load,
             Target::Core(_) | Target::Hold => return,
         }
@@ -170,8 +171,8 @@ impl ElementLoads {
         self.elements[self.element_of[core]].load -= load;
     }
 
-    /// The first idle thread of the least element of those that have one; threads for which packets of the element wait are
-    /// not idle for others.
+    /// Returns the first idle thread of the least loaded element that has one. A thread is not idle
+    /// if packets wait for its element.
     #[inline]
     fn idle(&self, view: &View<'_>, seen: &impl Fn(ElementId, u64) -> u64) -> Option<CoreId> {
         let mut least: Option<(u64, CoreId)> = None;
@@ -194,7 +195,7 @@ impl ElementLoads {
         least.map(|(_, thread)| thread)
     }
 
-    /// Where a packet joins the least element if no thread is idle.
+    /// Returns the target in the least loaded element if no thread is idle.
     fn join(&self, view: &View<'_>, seen: &impl Fn(ElementId, u64) -> u64) -> Target {
         let load = |of: ElementId| (seen(of, self.elements[of].load), of);
         let eligible = view.eligible.iter().copied();
@@ -205,7 +206,8 @@ impl ElementLoads {
         if self.full == Full::Element && own == self.contexts { Target::Element(element) } else { Target::Core(least) }
     }
 
-    /// Panics if an element's load is not that of its threads and of what waits for them.
+    /// Panics if the load of an element is not the sum of its threads' loads and of the packets
+    /// that wait for them.
     pub(super) fn check(&self) {
         for id in self.elements.ids() {
             let Element { load, waiting } = self.elements[id];

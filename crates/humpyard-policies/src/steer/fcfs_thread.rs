@@ -1,19 +1,21 @@
-//! First come, first served by threads: each packet to the thread that has been idle for longest, else to the first that is free.
+//! First come, first served by threads: each packet goes to the thread that has been idle for
+//! longest, or else to the first that becomes free.
 //!
-//! **Idea.** Threads queue up for packets as packets do for threads: whoever is done stands at the end of the line. What a packet
-//! costs, and which element the thread is of, does not matter.
+//! **Idea.** Threads queue for packets as packets queue for threads: a thread that completes a packet joins the
+//! end of the line. The cost of a packet and the element of a thread do not matter.
 //!
-//! **Source.** The dispatch of network processors whose threads call for packets (Intel IXP1200); what `ss`, `ml` and `mlp` of Yim
-//! (paper content-based) are held against.
+//! **Source.** The dispatch of network processors whose threads request packets (Intel IXP1200).
+//! Yim (paper content-based) compares `ss`, `ml` and `mlp` with it.
 //!
 //! **Promises.** Work conserving where every thread may serve every packet. No order.
 //!
 //! **Cost.** O(1); O(N) where some threads may not serve the packet.
 //!
-//! **Invariants.** A thread is in the line if it has no packet.
+//! **Invariants.** A thread is in the line if and only if it has no packet.
 //!
-//! **Departures.** While packets wait that any thread may take, all that come wait behind them. Where only some threads may serve a
-//! packet it does not wait for the first of them, but joins the one with the fewest packets.
+//! **Departures.** While packets wait that any thread may take, new packets wait behind them. If
+//! only some threads may serve a packet, it does not wait for the first free one: it joins the
+//! thread with the fewest packets.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{CoreId, IdVec};
@@ -35,7 +37,7 @@ pub struct FcfsThread {
     idle: IdRing<CoreId>,
     /// Packets of each thread, in its own queue and in service.
     packets: IdVec<CoreId, u32>,
-    /// Packets that wait for any thread.
+    /// The number of packets that wait for any thread.
     waiting: u32,
 }
 
@@ -105,7 +107,7 @@ impl Steer for FcfsThread {
     fn on_dispatch(&mut self, _: Time, core: CoreId, target: Target, _: &Packet) {
         match target {
             Target::Shared => self.waiting -= 1,
-            // Another policy had let it wait for an element.
+            // Another policy had let the packet wait for an element.
             Target::Element(_) => {}
             Target::Core(_) | Target::Hold => return,
         }
@@ -132,14 +134,14 @@ impl FcfsThread {
         }
     }
 
-    /// The thread that has been idle for longest, of those that may serve the packet.
+    /// Returns the thread that has been idle for longest, of those that may serve the packet.
     fn idle_of(&self, view: &View<'_>) -> Option<CoreId> {
         core::iter::successors(self.idle.front(), |&thread| self.idle.next(thread))
             .find(|&thread| view.is_eligible(thread))
     }
 }
 
-/// The thread with the fewest packets that may serve the packet.
+/// Returns the thread with the fewest packets, of those that may serve the packet.
 fn shortest(view: &View<'_>) -> CoreId {
     let shortest = view.eligible.iter().copied().min_by_key(|&core| view.cores[core].packets);
     shortest.expect("at least one core is eligible")

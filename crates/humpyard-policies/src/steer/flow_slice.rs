@@ -1,20 +1,21 @@
-//! Flow slices: a flow may change its core after a pause so long that nothing it sent before is still waiting.
+//! Flow slices: a flow may change its core after a pause so long that no earlier packet of it still waits.
 //!
-//! **Idea.** The packets of a flow that follow each other closely are a slice, and go to one core. When the flow has paused for
-//! longer than δ its next slice goes to the core with the least backlog. If δ is at least by how much queueing delays differ, no
-//! packet of the new slice overtakes one of the old.
+//! **Idea.** Packets of a flow in close succession form a slice and go to one core. After a pause
+//! longer than δ, the next slice goes to the core with the least backlog. If δ is at least the
+//! difference of queueing delays, no packet of the new slice overtakes one of the old.
 //!
-//! **Source.** Shi, Liu, Zhang. Load balancing by flow slices: INFOCOM 2009 and IEEE Transactions on Computers 61, 2012, as MODERN
-//! tells of it.
+//! **Source.** Shi, Liu, Zhang. Load balancing by flow slices: INFOCOM 2009 and IEEE Transactions
+//! on Computers 61, 2012, as described in MODERN.
 //!
-//! **Promises.** No packet of a flow leaves before one that came earlier, while δ is at least the difference of two cores' queueing
-//! delays: so by default where estimates are times, and no packet takes longer.
+//! **Promises.** Packets of a flow leave in order of arrival while δ is at least the difference of
+//! two cores' queueing delays. The default δ ensures this if estimates are times and no packet
+//! takes longer than its estimate.
 //!
-//! **Cost.** O(N) where δ is worked out, or after a pause; else O(1). 16 bytes for each flow.
+//! **Cost.** O(N) with the default δ, or after a pause; else O(1). 16 bytes for each flow.
 //!
-//! **Departures.** By default δ is the largest backlog of any core where the unit of work is time, else 100 µs; and it is that of the
-//! moment when the flow's last packet came, which counts: later backlogs are less, though that packet may still wait. The paper
-//! takes the delay of multistage switches as given.
+//! **Departures.** By default δ is the largest backlog of any core if the unit of work is time, else 100 µs. It
+//! is computed when the flow's last packet arrives, because later backlogs can be smaller while that packet
+//! still waits. The paper takes the delay of multistage switches as given.
 
 use alloc::vec;
 
@@ -34,10 +35,10 @@ params! {
     }
 }
 
-/// The pause after which a flow may change its core where backlogs are not times.
+/// The pause after which a flow may change its core if backlogs are not times.
 const DELTA: Time = Time::from_ns(100_000);
 
-/// What a pause must exceed.
+/// The minimum pause.
 #[derive(Clone, Copy, Debug)]
 enum Delta {
     Given(Time),
@@ -46,7 +47,7 @@ enum Delta {
 }
 
 impl Delta {
-    /// δ as a packet joins this core.
+    /// Returns δ for a packet that joins this core.
     fn after(self, packet: &Packet, core: CoreId, view: &View<'_>) -> Time {
         match self {
             Self::Given(delta) => delta,
@@ -58,10 +59,10 @@ impl Delta {
     }
 }
 
-/// What is known of a flow.
+/// The state of a flow.
 #[derive(Clone, Copy, Debug)]
 struct Slice {
-    /// Until when a packet belongs to its slice: δ after its last.
+    /// The time until which packets belong to its slice: δ after its last packet.
     until: Time,
     core: CoreId,
     /// Whether there is a slice.
@@ -123,7 +124,7 @@ impl Steer for FlowSlice {
     }
 }
 
-/// The eligible core with the least backlog.
+/// Returns the eligible core with the least backlog.
 fn least_loaded(view: &View<'_>) -> CoreId {
     let least = view.eligible.iter().copied().min_by_key(|&core| view.cores[core].backlog);
     least.expect("at least one core is eligible")
@@ -139,14 +140,14 @@ mod tests {
     use humpyard_core::random::Seed;
     use proptest::prelude::*;
 
-    /// Cores that serve packets for exactly as long as was estimated, one after the other.
+    /// Cores that serve packets for exactly their estimates, one after the other.
     struct Exact {
         policy: FlowSlice,
         views: IdVec<CoreId, CoreView>,
         eligible: Vec<CoreId>,
-        /// When each core will have done all it has.
+        /// When each core will have completed all its packets.
         done: Vec<u64>,
-        /// Packets that are not done: when they will be, and where, with their estimate.
+        /// Packets that are not done: completion time, core and estimate.
         held: Vec<(u64, CoreId, u64)>,
     }
 
@@ -162,7 +163,7 @@ mod tests {
             }
         }
 
-        /// A packet arrives; where it goes, and when it is done.
+        /// Lets a packet arrive. Returns its core and its completion time.
         fn arrive(&mut self, now: u64, flow: u32, work: u64) -> (CoreId, u64) {
             let views = &mut self.views;
             self.held.retain(|&(done, core, work)| {
@@ -234,7 +235,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever comes first leaves first, with δ worked out, or given and as great as any backlog can be.
+        /// Packets leave in order of arrival, with the default δ, or with a given δ as large as any backlog.
         #[test]
         fn no_packet_overtakes(seed in 0..u64::MAX, cores in 1..9_usize, load in 1..12_u64, auto in any::<bool>()) {
             let mut random = Seed(seed).stream("test");

@@ -1,24 +1,28 @@
-//! Generalised processor sharing by highest random weight: each connection has as many cores as its part of all bytes held, those
-//! with the highest hashes.
+//! Generalised processor sharing by highest random weight: the number of a connection's cores
+//! follows its part of all bytes held; its cores are those with the highest hashes.
 //!
-//! **Idea.** As `ps-hrw`, but neither queues nor the machine's topology decide which cores a connection has: with g = N φ/Φ it has
-//! the ⌊g⌋ cores that score highest, and one more with the rest as weight. So its set grows and shrinks from the end, and a
-//! connection whose part does not change never moves. Its packets go to the core of its set with the highest hash over queue
-//! length.
+//! **Idea.** As `ps-hrw`, but queues and the machine's topology do not decide which cores a
+//! connection has. With g = N φ/Φ, it has the ⌊g⌋ cores that score highest, and one more with the
+//! rest as weight. So its set grows and shrinks at the end, and a connection with a constant part
+//! never moves. Its packets go to the core of its set with the highest hash over queue length.
 //!
-//! **Source.** Guo, Bhuyan. A QoS aware multicore hash scheduler for network applications (GPS-HRW). STEERING sections 7 and 8.
+//! **Source.** Guo, Bhuyan. A QoS aware multicore hash scheduler for network applications
+//! (GPS-HRW). STEERING sections 7 and 8.
 //!
-//! **Promises.** A connection has min(⌊Nφ/Φ⌋, N) whole cores, and one core at least, as of when its set was built. Sets of one
-//! connection, greater and less, are one within the other, but for the core for the rest. No order.
+//! **Promises.** A connection has min(⌊Nφ/Φ⌋, N) whole cores, and one core at least, as of when its
+//! set was built. A smaller set of a connection is a subset of a greater one, except for the core
+//! for the rest. No order.
 //!
-//! **Cost.** O(1) for a connection of one core, else O(g + N/64); a set that is built anew O(N), and every β of change. 56 bytes for
-//! each flow, and where N is above 64 as many more for each set as N/8, 16 MiB in all.
+//! **Cost.** O(1) for a connection of one core, else O(g + N/64). A rebuilt set costs O(N), after each change
+//! by β. 56 bytes for each flow; if N is above 64, N/8 bytes more for each set, 16 MiB in all.
 //!
-//! **Invariants.** As `ps-hrw`'s.
+//! **Invariants.** Those of `ps-hrw`.
 //!
-//! **Departures.** ⌊g⌋ whole cores, as in `ps-hrw`. The core for the rest is the paper's: of all cores the highest by hashes of their
-//! own, with the multipliers of theorem 1, and none if the connection has it (`residual=literal`); `capacity` is the next in the
-//! order of scores. Within a set queues count: else a connection would use one core of it.
+//! **Departures.** ⌊g⌋ whole cores, as in `ps-hrw`. The core for the rest is the paper's
+//! (`residual=literal`): the highest bidder of all cores, by separate hashes, with the multipliers
+//! of theorem 1. There is none if the connection already has that core. With `capacity`, it is the
+//! next core in the order of scores. Within a set queues count; otherwise a connection would use
+//! only one core of it.
 
 use alloc::vec::Vec;
 
@@ -39,9 +43,9 @@ use super::parts::Part;
 use super::ps_hrw::step_3_weights;
 
 choice! {
-    /// Which core has the rest of a connection's part.
+    /// The core that gets the rest of a connection's part.
     pub enum Residual {
-        /// The highest of all cores, weighted by theorem 1; none if the connection has it already.
+        /// The highest bidder of all cores, weighted by theorem 1; none if the connection already has it.
         Literal = "literal",
         /// The next in the order of scores.
         Capacity = "capacity",
@@ -69,7 +73,7 @@ params! {
 pub struct GpsHrw {
     residual: Residual,
     connections: Connections,
-    /// By core: with which it bids for a rest.
+    /// By core: the salt of its bids for a rest.
     rest_salts: Vec<u64>,
     /// The eligible cores with their scores, for the connection whose set is being built.
     order: Vec<(u64, CoreId)>,
@@ -145,17 +149,17 @@ impl Steer for GpsHrw {
 }
 
 impl GpsHrw {
-    /// How many sets were built since the start.
+    /// Returns the number of sets built since the start.
     pub fn built(&self) -> u64 {
         self.connections.built()
     }
 
-    /// How many of these had one core because there was no memory for more.
+    /// Returns the number of these sets that have one core because there was no memory for more.
     pub fn crowded_out(&self) -> u64 {
         self.connections.crowded_out()
     }
 
-    /// Builds the set of the packet's connection anew, as if the packet had joined already.
+    /// Rebuilds the set of the packet's connection, as if the packet had already joined.
     #[inline(never)]
     fn rebuild(&mut self, packet: &Packet, view: &View<'_>) {
         let mut draft = self.connections.begin(packet, view.eligible.len());
@@ -169,14 +173,15 @@ impl GpsHrw {
         self.connections.finish(packet.flow, draft, core);
     }
 
-    /// The eligible core with the highest score: where `hrw` sends the connection.
+    /// Returns the eligible core with the highest score: the core of `hrw` for this connection.
     fn highest(&self, packet: &Packet, view: &View<'_>) -> CoreId {
         let salts = &self.connections.salts;
         let bid = |core: CoreId| Exact::new(score(packet.key, salts[core.index()]), 1);
         highest(view.eligible.iter().map(|&core| (core, bid(core)))).expect("at least one core is eligible")
     }
 
-    /// Gives a set its whole cores and the core for the rest, and names the latter; any core where there is none.
+    /// Adds the whole cores and the core for the rest to a set. Returns the core for the rest, or
+    /// any core if there is none.
     fn fill(&mut self, set: SetId, draft: &mut Draft, packet: &Packet, view: &View<'_>) -> CoreId {
         let salts = &self.connections.salts;
         let scored = |&core: &CoreId| (score(packet.key, salts[core.index()]), core);
@@ -204,7 +209,8 @@ impl GpsHrw {
         rest.unwrap_or(self.order[0].1)
     }
 
-    /// The paper's step 3: of all eligible cores, those the connection `has` with p = 1/N' and the others with p = f/N'.
+    /// The paper's step 3 over all eligible cores: p = 1/N' for cores that the connection `has`, p
+    /// = f/N' for the others.
     fn literal(&self, part: Part, has: impl Fn(CoreId) -> bool, packet: &Packet, view: &View<'_>) -> CoreId {
         let multiplier = self.connections.multiplier();
         let (low, high) = step_3_weights(multiplier, part, view.eligible.len());
@@ -236,7 +242,7 @@ mod tests {
 
     const RESIDUALS: [Residual; 2] = [Residual::Literal, Residual::Capacity];
 
-    /// The eight cores by descending score.
+    /// Returns the eight cores by descending score.
     fn order(key: u64) -> Vec<CoreId> {
         let mut order: Vec<CoreId> = (0..8).map(CoreId).collect();
         order.sort_by_key(|core| core::cmp::Reverse(score(key, salt(u64::from(core.0)))));
@@ -287,7 +293,7 @@ mod tests {
         }
     }
 
-    /// While no connection has a core to itself this is `hrw`, with hashes of its own where the rest has.
+    /// While no connection has a whole core, this is `hrw`, with separate hashes for the rest.
     #[test]
     fn small_connections_are_spread_by_hash_whatever_the_queues() {
         for residual in RESIDUALS {
@@ -304,7 +310,7 @@ mod tests {
         }
     }
 
-    /// A greater part takes more cores in the order of scores, and gives up none.
+    /// A greater part adds cores in the order of scores and removes none.
     #[test]
     fn sets_are_one_within_the_other() {
         for key in keys(50) {
@@ -343,7 +349,7 @@ mod tests {
         }
     }
 
-    /// Each class has its part however much another floods: by weights 3 to 1, of eight cores six and two.
+    /// Each class keeps its part while another floods: with weights 3 to 1, six and two of eight cores.
     #[test]
     fn a_class_has_its_part_while_another_floods() {
         let params = GpsHrwParams { weight: Weight::Class, beta: 0.0, ..GpsHrwParams::default() };

@@ -1,24 +1,29 @@
-//! Hierarchical, cache-aware adjusted highest random weight: a rendezvous at every level of the machine.
+//! Hierarchical, cache-aware adjusted highest random weight: rendezvous hashing at every level of the machine.
 //!
-//! **Idea.** Sockets bid for the packet, then the caches of the winner, then the cores of the winner: each its hash of the
-//! connection over its mean queue. A bidder that is far from the connection's home counts its queue as longer. So packets stay
-//! near their home unless the queues there are long, and a decision looks at a few nodes instead of all cores.
+//! **Idea.** Sockets bid for the packet, then the caches of the winner, then the cores of the
+//! winner. Each bids its hash of the connection over its mean queue. A bidder far from the
+//! connection's home counts its queue as longer. So packets stay near their home unless the queues
+//! there are long, and a decision examines few nodes instead of all cores.
 //!
-//! **Source.** Guo, Bhuyan. A QoS aware multicore hash scheduler for network applications, section IV. STEERING sections 4, 5.
+//! **Source.** Guo, Bhuyan. A QoS aware multicore hash scheduler for network applications, section
+//! IV. STEERING sections 4, 5.
 //!
-//! **Promises.** If all cores are idle a connection is at its home, and each core is home to 1/N of the connections in the mean.
-//! Without a core, connections leave the groups it was in, and no others. No order.
+//! **Promises.** If all cores are idle, a connection is at its home, and each core is the home of
+//! 1/N of the connections on average. If a core is removed, connections leave only the groups that
+//! contained it. No order.
 //!
-//! **Cost.** A hash for each child on the way down, O(log N) if no node has many, and for a flow's first packet another; O(depth)
-//! for a packet that joins or leaves; a logarithm for each child of a node whose children have unequally many eligible cores.
-//! 16 bytes for each flow, which remember its home.
+//! **Cost.** A decision takes a hash for each child on the way down: O(log N) if no node has many.
+//! A flow's first packet needs a second descent. A packet that joins or leaves costs O(depth). If
+//! the children of a node have different numbers of eligible cores, each child takes a logarithm.
+//! 16 bytes for each flow, for its home.
 //!
 //! **Invariants.** Each node counts the eligible cores below it, and the packets on them.
 //!
-//! **Departures.** The queue of a group, undefined in the paper, is the mean over its cores, the packet in question included.
-//! The home is found by the same descent without queues. Groups of unequal size bid -size / (queue · ln hash), so that each
-//! core has its share. The paper weights queues at the cores alone (`distance=cores`): here at every level. Queues are counted
-//! from what the policy is told, not read from the view, which may be older.
+//! **Departures.** The paper does not define the queue of a group: here it is the mean over its
+//! cores, the new packet included. The same descent without queues finds the home. Groups of
+//! unequal size bid -size / (queue · ln hash), so that each core has its share. The paper weights
+//! queues at the cores alone (`distance=cores`); here every level does. The policy counts queues
+//! from its own events, because the view may be older.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::CoreId;
@@ -93,7 +98,7 @@ impl Steer for HCahrw {
         }
     }
 
-    /// Another policy may have let a packet wait for several cores: only now it is at one.
+    /// Another policy may have let a packet wait for several cores; it joins one only now.
     fn on_dispatch(&mut self, _: Time, core: CoreId, target: Target, _: &Packet) {
         if target.core().is_none() {
             self.forest.on_enqueue(core);
@@ -118,7 +123,7 @@ mod tests {
 
     const LEVELS: HCahrwParams = HCahrwParams { distance: Distance::Levels };
 
-    /// A policy that was told of so many packets on each core.
+    /// Returns a policy that has seen these numbers of packets on the cores.
     fn behind(params: &HCahrwParams, topology: Option<&Topology>, lengths: &[u32]) -> HCahrw {
         let mut policy =
             HCahrw::new(params, &SchedulerConfig { topology: topology.cloned(), ..config(lengths.len(), 1, &[]) })
@@ -190,7 +195,8 @@ mod tests {
         assert_eq!(targets::<HCahrw>(&LEVELS, 8, &keys), keys.iter().map(home).collect::<Vec<_>>());
     }
 
-    /// Two sockets, the first of a cache with three cores and one with a single core, the second of one cache with two.
+    /// Two sockets: the first has a cache with three cores and one with a single core, the second
+    /// one cache with two cores.
     fn uneven() -> Topology {
         let levels = r#"{"levels": [
             {"group": [0, 0, 0, 0, 1, 1], "cost_permille": 2000},
@@ -219,7 +225,8 @@ mod tests {
         let mut policy = behind(&LEVELS, Some(&tree), &[4, 4, 4, 4, 0, 0]);
         let found = keys(20_000).into_iter().map(|key| steered(&mut policy, &all, key)).collect::<Vec<_>>();
         let share: f64 = shares(&found, 6)[4..].iter().sum();
-        // At the root the first socket bids 4 / 5, and where it is home the second 2 / 2; home to the second, none leaves it.
+        // At the root the first socket bids 4 / 5 and the second, where it is home, 2 / 2. A home
+        // in the second socket is never left.
         assert!((share - 1.0 / (1.0 + 4.0 / 5.0)).abs() < 0.01, "{share}");
     }
 

@@ -1,16 +1,16 @@
-//! Highest random weight, or rendezvous hashing: each core bids for the connection, the highest bid has it.
+//! Highest random weight, or rendezvous hashing: each core bids for the connection, and the highest bid wins.
 //!
-//! **Idea.** Hash the connection afresh with every core; the greatest hash wins. When a core goes, its connections go
-//! each to its runner-up and no other moves. With `buckets` the cores bid for buckets of connections, as a table in
-//! the kernel or in a card has them: a bucket moves as a whole.
+//! **Idea.** Hash the connection with every core; the greatest hash wins. When a core goes, each of
+//! its connections moves to its runner-up, and no other moves. With `buckets` the cores bid for
+//! buckets of connections, like the table of a kernel or a card: a bucket moves as a whole.
 //!
 //! **Source.** Thaler, Ravishankar. Using name-based mappings to increase hit rates. ToN 1998. STEERING sections 1, 2.
 //!
-//! **Promises.** Flow order. Minimal disruption: without core k only k's connections move (1/N of them); with one more
-//! core 1/(N+1) of them move, all to it.
+//! **Promises.** Flow order. Minimal disruption: without core k only k's connections move (1/N of
+//! them). With one more core, 1/(N+1) of them move, all to it.
 //!
-//! **Cost.** O(N) in the eligible cores, O(1) for the connections seen last if all cores are eligible. No state
-//! per connection.
+//! **Cost.** O(N) in the eligible cores; O(1) for recent connections if all cores are eligible. No
+//! state per connection.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -39,24 +39,24 @@ params! {
 /// Highest random weight.
 #[derive(Debug)]
 pub struct Hrw {
-    /// By core.
+    /// The salt of each core.
     salts: Vec<u64>,
-    /// Low bits of a key that are left out: what remains is the bucket, or the whole key.
+    /// The number of low key bits to ignore: the remaining bits are the bucket, or the whole key.
     shift: u32,
     rendezvous: Rendezvous,
-    /// Winners among all cores, by the low bits of the key: what was found once holds for good. 16 KiB, which stay
-    /// in the processor's first cache.
+    /// Winners among all cores, by the low bits of the key. A winner never changes. 16 KiB, which
+    /// stay in the first-level cache.
     recent: Box<[Recent; RECENT]>,
 }
 
-/// A key, and the core that wins it among all cores.
+/// A key and the core that wins it among all cores.
 #[derive(Clone, Copy, Debug)]
 struct Recent {
     key: u64,
     winner: CoreId,
 }
 
-/// Winners that are remembered.
+/// The number of winners in the cache.
 const RECENT: usize = 1024;
 
 impl Build for Hrw {
@@ -125,11 +125,11 @@ impl Steer for Hrw {
     }
 }
 
-/// Bids in an explanation.
+/// The number of bids in an explanation.
 const BIDS_SHOWN: usize = 4;
 
 impl Hrw {
-    /// The core that wins this key among all cores.
+    /// Returns the core that wins this key among all cores.
     #[inline]
     fn winner_of_all(&mut self, key: u64) -> CoreId {
         let recent = &mut self.recent[key as usize % RECENT];
@@ -166,7 +166,7 @@ mod tests {
         assert!((fraction - 0.125).abs() < 0.004, "{fraction}");
     }
 
-    /// Keys that share a place displace each other, and win what they won.
+    /// Keys with the same place in the cache displace each other, and still get the same winners.
     #[test]
     fn what_is_remembered_is_what_is_found() {
         let keys = keys(200);
@@ -186,7 +186,8 @@ mod tests {
         }
     }
 
-    /// A bucket is the leading bits of the key, and all that is in it goes the same way, wherever cores go.
+    /// A bucket is the leading bits of the key. All its connections go to the same core while cores
+    /// come and go.
     #[test]
     fn connections_of_a_bucket_stay_together() {
         const BUCKETS: u64 = 4096;
@@ -203,7 +204,7 @@ mod tests {
         assert!(all.iter().zip(&after).all(|(before, now)| before == now || *before == CoreId(0)));
     }
 
-    /// The fewer the buckets, the farther the largest part is from an even one.
+    /// With fewer buckets, the largest share is farther from an even share.
     #[test]
     fn few_buckets_spread_unevenly() {
         let keys = keys(200_000);
@@ -212,7 +213,7 @@ mod tests {
             let count = |core| found.iter().filter(|&&target| target == CoreId(core)).count();
             (0..8).map(count).max().unwrap() as f64 * 8.0 / keys.len() as f64
         };
-        // Each bucket is a draw: a core has its eighth of 4096 within 4 %, one standard deviation.
+        // Each bucket is a random draw: a core has an eighth of 4096, within 4 % (one standard deviation).
         assert!(largest(0) < 1.02 && (1.01..1.17).contains(&largest(4096)), "{} {}", largest(0), largest(4096));
         assert!(largest(16) > 1.3, "{}", largest(16));
     }

@@ -1,22 +1,28 @@
-//! Adaptive highest random weight: rendezvous hashing with a multiplier for each core, adapted to the loads from time to time.
+//! Adaptive highest random weight: rendezvous hashing with a multiplier for each core, adapted to
+//! the loads at intervals.
 //!
-//! **Idea.** A core's bid is its hash times its multiplier, at first 1. At the end of every interval in which some cores had too
-//! much, the multipliers of all these are made smaller by one common factor. Then connections leave those cores, and no connection
-//! moves between two of them, or between two others: as few move as can.
+//! **Idea.** A core's bid is its hash times its multiplier, at first 1. At the end of an interval
+//! in which some cores had too much load, one common factor reduces the multipliers of all these
+//! cores. Then connections leave those cores, and no connection moves between two of them or
+//! between two others. So the fewest possible connections move.
 //!
-//! **Source.** Kencl, Le Boudec. Adaptive load sharing for network processors. INFOCOM 2002; ToN 16, 2008. STEERING section 2.
+//! **Source.** Kencl, Le Boudec. Adaptive load sharing for network processors. INFOCOM 2002; ToN
+//! 16, 2008. STEERING section 2.
 //!
-//! **Promises.** Minimal disruption: when a core goes only its connections move, when one comes connections move to it, and no
-//! others; at the end of an interval connections move from one set of cores to the rest, or none do. No order at that moment.
+//! **Promises.** Minimal disruption: when a core goes, only its connections move; when a core
+//! comes, connections move only to it. At the end of an interval, connections move only from one
+//! set of cores to the rest. No order at that moment.
 //!
 //! **Cost.** O(N) in the eligible cores; O(N) at the end of an interval. No state per connection.
 //!
 //! **Invariants.** Every multiplier is above 0, and the greatest is 1.
 //!
-//! **Departures.** Of the papers only the abstracts were at hand. Thresholds are parameters, and the factor is ours: were all
-//! multipliers equal, s of N cores with the factor c would keep c^(N - s) of their connections, so c is such that the load at the
-//! threshold is left. Where no core has too much, but some too little, the others' multipliers become smaller: as if these became
-//! greater. A load is the estimated work that came in the interval, of all services together.
+//! **Departures.** Only the abstracts of the papers were available. Thresholds are parameters, and
+//! the factor is our own. If all multipliers were equal, a factor c would leave s of N cores
+//! c^(N−s) of their connections. So c is chosen such that the load at the threshold remains. If no
+//! core has too much load but some have too little, the multipliers of the others shrink. This is
+//! as if the multipliers of the former grew. The load of a core is the estimated work that arrived
+//! in the interval, of all services together.
 
 use alloc::vec::Vec;
 
@@ -48,7 +54,7 @@ params! {
 /// The greatest multiplier.
 const ONE: u64 = 1 << 32;
 
-/// The least multiplier: of a core that nearly no connection finds.
+/// The least multiplier: nearly no connection goes to such a core.
 const LEAST: u64 = 1 << 8;
 
 /// Adaptive highest random weight.
@@ -58,15 +64,15 @@ pub struct HrwKencl {
     under: f64,
     packets_min: u64,
     interval: Interval,
-    /// By core.
+    /// The salt of each core.
     salts: Vec<u64>,
-    /// In 1/2^32.
+    /// The multiplier of each core, in 1/2^32.
     multipliers: IdVec<CoreId, u64>,
-    /// Estimated work that has come in this interval.
+    /// The estimated work that arrived in this interval.
     loads: IdVec<CoreId, Work>,
-    /// Packets that have come in this interval.
+    /// The number of packets that arrived in this interval.
     packets: u64,
-    /// How often multipliers were changed.
+    /// The number of times that multipliers were changed.
     adapted: u64,
 }
 
@@ -139,12 +145,12 @@ impl Steer for HrwKencl {
 }
 
 impl HrwKencl {
-    /// How often multipliers were changed.
+    /// Returns the number of times that multipliers were changed.
     pub fn adapted(&self) -> u64 {
         self.adapted
     }
 
-    /// Makes the multipliers of one set of cores smaller by one factor, if loads are too far from their mean.
+    /// Reduces the multipliers of one set of cores by one factor if loads are too far from their mean.
     fn adapt(&mut self) {
         let (cores, total) = (self.loads.len() as f64, self.loads.iter().sum::<Work>() as f64);
         let relative = |load: Work| if total > 0.0 { load as f64 * cores / total } else { 1.0 };
@@ -158,8 +164,9 @@ impl HrwKencl {
         }
     }
 
-    /// Multiplies the multipliers of the cores with such loads by one factor, so that their load becomes such a fraction of all,
-    /// which follows from how many they are.
+    /// Multiplies the multipliers of a set by one factor, so that the load of the set becomes a
+    /// fraction of all load. `is_of_set` selects the cores of the set by their load. `fraction`
+    /// computes the fraction from their number.
     fn shrink(&mut self, is_of_set: impl Fn(Work) -> bool, fraction: impl Fn(f64) -> f64) {
         let own = || self.loads.iter().copied().filter(|&load| is_of_set(load));
         let (count, cores) = (own().count(), self.loads.len());
@@ -178,7 +185,7 @@ impl HrwKencl {
         self.adapted += 1;
     }
 
-    /// Multiplies all by one factor, which changes nothing, so that the greatest is 1.
+    /// Multiplies all multipliers by one factor so that the greatest is 1. This changes no decision.
     fn renormalise(&mut self) {
         let greatest = self.multipliers.iter().copied().max().expect("there is a core");
         for multiplier in self.multipliers.iter_mut() {
@@ -206,7 +213,7 @@ mod tests {
         keys.iter().map(|key| steer(key).core().expect("a core")).collect()
     }
 
-    /// Each core has had packets of so much work, and the interval ends.
+    /// Gives each core packets of the given work, then ends the interval.
     fn interval(policy: &mut HrwKencl, loads: &[u64]) {
         let now = policy.next_timeout().unwrap_or(Time::ZERO);
         for (core, &estimate) in loads.iter().enumerate() {
@@ -230,7 +237,8 @@ mod tests {
         assert_eq!(policy.adapted(), 0);
     }
 
-    /// Two of eight cores had twice what the others had: they keep the threshold, and as many connections move as must.
+    /// Two of eight cores had twice the load of the others. They keep the load at the threshold,
+    /// and the fewest possible connections move.
     #[test]
     fn one_factor_moves_connections_out_of_the_overused_set_alone_and_no_more_than_it_must() {
         let (keys, mut policy) = (keys(200_000), fresh(8));
@@ -241,7 +249,7 @@ mod tests {
         for (&before, &after) in before.iter().zip(&after).filter(|(before, after)| before != after) {
             assert!(of_set(before) && !of_set(after), "from {before} to {after}");
         }
-        // Their load was 0.4 of all, and is to be 2 · 1.1 / 8: so of their connections that part stays.
+        // Their load was 0.4 of all and is to be 2 · 1.1 / 8: that part of their connections stays.
         let kept = 0.25 * (2.0 * 1.1 / 8.0) / 0.4;
         assert!((moved(&before, &after) - (0.25 - kept)).abs() < 4e-3, "{} moved", moved(&before, &after));
         let found = shares(&after, 8);
@@ -257,12 +265,13 @@ mod tests {
         let after = steered(&mut policy, &all(4), &keys);
         assert_eq!(policy.adapted(), 1);
         assert!(before.iter().zip(&after).all(|(before, after)| before == after || *after == CoreId(0)));
-        // The others had 0.9 of all, and are to have 1 - 0.9 / 4.
+        // The others had 0.9 of all load, and are to have 1 - 0.9 / 4.
         let expected = 0.75 * (1.0 - (1.0 - 0.9 / 4.0) / 0.9);
         assert!((moved(&before, &after) - expected).abs() < 4e-3, "{} moved", moved(&before, &after));
     }
 
-    /// Loads follow connections: after a few intervals all cores are within the thresholds, though one has heavy ones.
+    /// Loads follow connections: after a few intervals all cores are within the thresholds,
+    /// although some connections are heavy.
     #[test]
     fn loads_come_within_the_thresholds() {
         let (keys, mut policy) = (keys(20_000), fresh(8));

@@ -1,28 +1,28 @@
-//! When a policy that adapts from time to time does so next.
+//! The intervals of a policy that adapts from time to time.
 
 use humpyard_core::unit::Time;
 
-/// The end of an interval that began with a packet; none while no packet comes.
+/// An interval that begins with a packet. There is none while no packet arrives.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Interval {
     length: Time,
     end: Option<Time>,
-    /// Whether a packet has come in this interval.
+    /// Whether a packet has arrived in this interval.
     is_busy: bool,
 }
 
 impl Interval {
-    /// Intervals of this length.
+    /// Creates intervals of this length.
     pub(super) fn new(length: Time) -> Self {
         Self { length, end: None, is_busy: false }
     }
 
-    /// When the present interval ends.
+    /// Returns the end of the current interval. `None`: there is no interval.
     pub(super) fn end(&self) -> Option<Time> {
         self.end
     }
 
-    /// A packet has come.
+    /// Records that a packet has arrived.
     #[inline]
     pub(super) fn on_packet(&mut self, now: Time) {
         self.is_busy = true;
@@ -31,7 +31,7 @@ impl Interval {
         }
     }
 
-    /// Whether the interval is over: then the next begins, unless no packet has come.
+    /// Whether the interval is over. If it is, the next begins, unless no packet has arrived.
     pub(super) fn is_over(&mut self, now: Time) -> bool {
         let is_over = self.end.is_some_and(|end| now >= end);
         if is_over {

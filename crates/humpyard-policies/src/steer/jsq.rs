@@ -1,12 +1,13 @@
-//! Join the shortest queue: each packet to the core with the fewest packets.
+//! Join the shortest queue: each packet goes to the core with the fewest packets.
 //!
-//! **Idea.** The packet in service counts too, so that an idle core comes before a busy one. The best balance without knowledge
-//! of what packets cost; flows are torn apart.
+//! **Idea.** The packet in service counts too, so an idle core is preferred to a busy one. This is
+//! the best balance without knowledge of packet costs, but it spreads each flow over many cores.
 //!
-//! **Source.** Winston. Optimality of the shortest line discipline. J. Applied Probability 14, 1977. STEERING section 2.
+//! **Source.** Winston. Optimality of the shortest line discipline. J. Applied Probability 14, 1977.
+//! STEERING section 2.
 //!
-//! **Promises.** Work conserving as packets arrive: none joins a queue while another core that may serve it is idle. A packet
-//! that has joined stays, though.
+//! **Promises.** Work conserving on arrival: no packet joins a queue while another core that may
+//! serve it is idle. A packet that has joined stays there.
 //!
 //! **Cost.** O(N) in the eligible cores, no state.
 

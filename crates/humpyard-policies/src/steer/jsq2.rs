@@ -1,12 +1,15 @@
 //! The shorter of two queues: each connection has two cores, and each packet joins the one with fewer packets.
 //!
-//! **Idea.** Two choices balance nearly as well as all of them, and to look at two queues costs the same on any machine. Both
-//! cores follow from the connection, so that its packets, its state and its disorder stay on two cores.
+//! **Idea.** Two choices balance nearly as well as all, and two queues cost the same to examine on
+//! any machine. Both cores follow from the connection, so its packets, its state and its reordering
+//! stay on two cores.
 //!
-//! **Source.** Mitzenmacher. The power of two choices in randomized load balancing. IEEE TPDS 12, 2001. STEERING section 2 (P2C).
+//! **Source.** Mitzenmacher. The power of two choices in randomized load balancing. IEEE TPDS 12, 2001.
+//! STEERING section 2 (P2C).
 //!
-//! **Promises.** While the cores stay the same a connection uses two of them, and a packet finds no shorter queue on the other.
-//! With `pair=packet` the two cores are drawn anew for every packet, so that a single connection has all cores. No order.
+//! **Promises.** While the cores stay the same, a connection uses two of them, and a packet joins
+//! the shorter queue of both. With `pair=packet` the two cores are drawn for every packet, so a
+//! single connection uses all cores. No order.
 //!
 //! **Cost.** O(1), no state per connection.
 
@@ -18,11 +21,11 @@ use humpyard_core::unit::Time;
 use humpyard_core::{choice, params};
 
 choice! {
-    /// What two cores are hashed from.
+    /// The input of the hash that selects the two cores.
     pub enum Pair {
         /// The connection.
         Connection = "connection",
-        /// Connection and packet: a count of all packets.
+        /// The connection and a count of all packets.
         Packet = "packet",
     }
 }
@@ -81,7 +84,7 @@ impl Steer for Jsq2 {
     }
 }
 
-/// Two places below `count`, different unless there is only one.
+/// Returns two places below `count`, different unless there is only one.
 #[inline]
 fn pair(key: u64, count: usize) -> (usize, usize) {
     let hash = mix(key);
@@ -93,7 +96,7 @@ fn pair(key: u64, count: usize) -> (usize, usize) {
     (first, if after < count { after } else { after - count })
 }
 
-/// A number below `count`, in proportion to a hash.
+/// Returns a number below `count`, in proportion to a hash.
 #[inline]
 fn below(hash: u32, count: usize) -> usize {
     ((u64::from(hash) * count as u64) >> 32) as usize

@@ -1,21 +1,24 @@
-//! Minimum load: each packet to the processing element whose packets weigh least.
+//! Minimum load: each packet goes to the processing element with the least load.
 //!
-//! **Idea.** The packets that a card makes of a frame do not cost the same: the first bears the headers, the last the end of the
-//! frame. So each is weighed by its part, and goes to an idle thread of the element with the least weight.
+//! **Idea.** The packets that a card makes of a frame have different costs: the first bears the
+//! headers, the last the end of the frame. So each packet has a load by its part, and goes to an
+//! idle thread of the least loaded element.
 //!
 //! **Source.** Yim (paper content-based). STEERING section 10.
 //!
-//! **Promises.** While a thread that may serve the packet is idle, it goes to one: to the first of the element that has least load
-//! of those with an idle thread. No order.
+//! **Promises.** While a thread that may serve the packet is idle, the packet goes to an idle
+//! thread: the first of the least loaded element that has one. No order.
 //!
 //! **Cost.** O(N) in the eligible threads.
 //!
-//! **Invariants.** The load of an element is that of its threads and of the packets that wait for any of them.
+//! **Invariants.** The load of an element is the sum of the loads of its threads and of the packets
+//! that wait for any of them.
 //!
-//! **Departures.** The paper gives neither weights, nor what becomes of a packet if no thread is idle. Weights are parameters. With
-//! `full=bind`, the paper's formula, the packet joins the thread with least load of the element with least; with `element` the
-//! first thread of that element that is free takes it; with `hold` all packets wait until a thread is idle. An element of which
-//! other services have threads too is not waited for: there `element` is as `bind`.
+//! **Departures.** The paper gives neither loads nor the treatment of a packet if no thread is
+//! idle. Loads are parameters. With `full=bind`, the paper's formula, the packet joins the least
+//! loaded thread of the least loaded element. With `element`, the first free thread of that element
+//! takes it. With `hold`, all packets wait until a thread is idle. If other services also have
+//! threads of an element, packets do not wait for that element: there `element` acts as `bind`.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::CoreId;
@@ -78,7 +81,7 @@ impl Policy for Ml {
 }
 
 impl Steer for Ml {
-    // How far it reaches, and what each packet adds to the load of its element and takes from it.
+    // The reach, and the handlers that add each packet to the load of its element and remove it.
     element_handlers!();
 
     fn steer(&mut self, _: Time, _: &Packet, view: &View<'_>) -> Target {
@@ -104,7 +107,7 @@ mod tests {
         threads.policy.loads.loads()
     }
 
-    /// Two elements, units of two packets: those that begin one do not meet on one element.
+    /// Two elements, units of two packets: first packets of units in succession go to different elements.
     #[test]
     fn example_of_the_specification() {
         let mut threads = fresh(Full::Bind, 2, 4);
@@ -128,7 +131,7 @@ mod tests {
         assert_eq!(threads.arrive(Part::Middle), Target::Core(CoreId(1)));
     }
 
-    /// Element 0 has loads 3 and 2, element 1 has 3 and 1.
+    /// Element 0 has threads with loads 3 and 2, element 1 with loads 3 and 1.
     fn full(full: Full) -> Threads<Ml> {
         let mut threads = fresh(full, 2, 2);
         for part in [Part::First, Part::Whole, Part::Last, Part::Middle] {
@@ -203,7 +206,7 @@ mod tests {
         (0..loads.len()).filter(free).min_by_key(|&id| loads[id])
     }
 
-    /// Loads are sums over the packets that are there, whatever happens.
+    /// Loads are always sums over the packets present.
     #[test]
     fn nothing_is_left_of_packets_that_are_done() {
         let mut random = Seed(5).stream("test");

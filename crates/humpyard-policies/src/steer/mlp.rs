@@ -1,20 +1,20 @@
-//! Minimum load with a penalty: as minimum load, but the element that was chosen last counts as somewhat more loaded.
+//! Minimum load with a penalty: as minimum load, but the element chosen last counts as slightly more loaded.
 //!
-//! **Idea.** Packets in a row go to different elements while loads are nearly equal, so that the start of the next unit need not
-//! wait behind the end of this one.
+//! **Idea.** While loads are nearly equal, consecutive packets go to different elements. So the
+//! start of the next unit need not wait behind the end of this one.
 //!
 //! **Source.** Yim (paper content-based). STEERING section 10.
 //!
-//! **Promises.** While a thread that may serve the packet is idle, it goes to one: to the first of the element that has least load,
-//! with the penalty, of those with an idle thread. No order.
+//! **Promises.** While a thread that may serve the packet is idle, the packet goes to an idle
+//! thread: of the least loaded element, penalty included, that has one. No order.
 //!
 //! **Cost.** O(N) in the eligible threads.
 //!
-//! **Invariants.** As `ml`'s; the element chosen last is one of those there are.
+//! **Invariants.** Those of `ml`; the element chosen last exists.
 //!
-//! **Departures.** The paper gives no penalty: by default it is half the least load of a packet, which decides between equals and
-//! between nothing else. From the load of a packet that begins a unit on, elements are merely taken in turn. For what becomes of
-//! a packet if no thread is idle, see `ml`.
+//! **Departures.** The paper gives no penalty. By default it is half the least load of a packet,
+//! which only breaks ties. With a penalty of at least the load of a unit's first packet, elements
+//! are merely taken in turn. For a packet that finds no idle thread, see `ml`.
 
 use alloc::borrow::ToOwned;
 use alloc::string::{String, ToString};
@@ -31,12 +31,12 @@ use humpyard_core::unit::{Time, Work};
 use super::element_loads::{ElementLoads, PartLoads, element_handlers};
 use super::ml::Full;
 
-/// What having been chosen last adds to an element's load.
+/// The load that the penalty adds to the element chosen last.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
 pub enum Penalty {
     /// Half the least load of a packet.
     Auto,
-    /// So much.
+    /// This load.
     Given(f64),
 }
 
@@ -78,7 +78,7 @@ params! {
 #[derive(Debug)]
 pub struct Mlp {
     loads: ElementLoads,
-    /// Alpha in thousandths.
+    /// The penalty alpha, in thousandths.
     penalty_permille: u64,
     /// The element of the last packet.
     last: Option<ElementId>,
@@ -120,7 +120,7 @@ impl Policy for Mlp {
 }
 
 impl Steer for Mlp {
-    // How far it reaches, and what each packet adds to the load of its element and takes from it.
+    // The reach, and the handlers that add each packet to the load of its element and remove it.
     element_handlers!();
 
     fn steer(&mut self, _: Time, _: &Packet, view: &View<'_>) -> Target {
@@ -143,7 +143,8 @@ mod tests {
         Threads::new(&MlpParams { alpha, ..MlpParams::default() }, elements, contexts)
     }
 
-    /// Two elements, units of two packets: after S on 0 and E on 1 loads are 3 and 2, and with the penalty equal.
+    /// Two elements, units of two packets: after S on 0 and E on 1 the loads are 3 and 2, and equal
+    /// with the penalty.
     #[test]
     fn example_of_the_specification() {
         let mut threads = fresh(Penalty::Given(1.0), 2, 4);
@@ -187,7 +188,8 @@ mod tests {
         }
     }
 
-    /// From the load of the start of a unit on there is nothing but turns, where loads differ by no more than that.
+    /// With a penalty of at least the load of a unit's start, elements are taken in turn while
+    /// loads differ by at most that.
     #[test]
     fn a_great_penalty_takes_elements_in_turn() {
         let mut threads = fresh(Penalty::Given(3.0), 2, 4);

@@ -1,29 +1,29 @@
-//! What part of all cores a connection should have, and when that has changed.
+//! The part of all cores that a connection should have, and the test whether it has changed.
 
 /// One, in the fixed point of weights and of [`Beta`].
 pub(super) const ONE: u64 = 1 << 32;
 
-/// By what part a connection may change before what was built for it is built anew.
+/// The tolerated relative change of a connection before its set or place is rebuilt.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Beta {
-    /// In 1/2^32; the greatest value is any part.
+    /// The tolerated change in 1/2^32; the greatest value tolerates any change.
     tolerated: u64,
 }
 
 impl Beta {
-    /// The greatest is that of 10^10 and above: nothing is ever built anew.
+    /// Returns a tolerance. A `beta` of 10^10 or more is the greatest: nothing is ever rebuilt.
     pub(super) fn new(beta: f64) -> Self {
         Self { tolerated: (beta * ONE as f64) as u64 }
     }
 
-    /// Whether what was so much and is so much now has changed by more than that.
+    /// Whether the change from `was` to `is` is more than is tolerated.
     #[inline]
     pub(super) fn is_exceeded(self, was: u64, is: u64) -> bool {
         self.tolerated != u64::MAX && u128::from(is.abs_diff(was)) << 32 > u128::from(self.tolerated) * u128::from(was)
     }
 }
 
-/// g: how many cores a connection should have.
+/// g: the number of cores that a connection should have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Part {
     /// min(⌊g⌋, N).
@@ -33,9 +33,9 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// g = N φ/Φ, for φ and Φ below 2^104.
+    /// Returns g = N φ/Φ, for φ and Φ below 2^104.
     pub(super) fn of(held: u128, total: u128, cores: usize) -> Self {
-        // Of greater ones the last digits are beyond what a rest can tell.
+        // For greater values, the last digits are below the precision of the rest.
         let beyond = (u128::BITS - total.leading_zeros()).saturating_sub(94);
         let (scaled, total) = ((held * cores as u128) >> beyond, (total >> beyond).max(1));
         let (whole, rest) = (scaled / total, scaled % total);
@@ -46,7 +46,7 @@ impl Part {
         Self { whole: whole as usize, rest }
     }
 
-    /// Whether it asks for more cores than one.
+    /// Whether the part needs more than one core.
     pub(super) fn is_several(self) -> bool {
         self.whole + usize::from(self.rest > 0) > 1
     }

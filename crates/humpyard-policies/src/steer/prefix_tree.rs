@@ -1,8 +1,9 @@
-//! Connections in the order of their keys, what each holds, and what those before it hold together.
+//! Connections in the order of their keys, with the amount that each holds and the sum of those before it.
 //!
-//! A search tree whose nodes know the sum below them, and that stays shallow because every node has a random rank and no parent
-//! ranks below its child (a treap: Seidel, Aragon. Randomized search trees. Algorithmica 16, 1996). Ranks are hashes of flow ids,
-//! so the same connections make the same tree, in whatever order they came.
+//! The structure is a search tree whose nodes store the sum of their subtree. It stays shallow
+//! because every node has a random rank, and no parent ranks below its child (a treap: Seidel,
+//! Aragon. Randomized search trees. Algorithmica 16, 1996). Ranks are hashes of flow ids, so the
+//! same connections make the same tree in any order of arrival.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -10,16 +11,16 @@ use alloc::vec::Vec;
 use humpyard_core::hash::mix;
 use humpyard_core::id::{FlowId, IdVec, ServiceId};
 
-/// No node.
+/// Stands for no node.
 const NONE: u32 = u32::MAX;
 
 /// A connection in the tree of a service.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     key: u64,
-    /// What it holds.
+    /// The amount that it holds.
     held: u64,
-    /// What it and all below it hold.
+    /// The sum of its subtree, itself included.
     sum: u64,
     left: u32,
     right: u32,
@@ -43,7 +44,7 @@ impl Node {
 
 /// A tree of connections for each service, in memory that is allocated once: 48 bytes for each flow.
 ///
-/// All that changes or asks is O(log n) in the connections of the service, in the mean.
+/// Unless stated otherwise, operations take O(log n) on average in the connections of the service.
 #[derive(Debug)]
 pub(super) struct PrefixTree {
     nodes: IdVec<FlowId, Node>,
@@ -51,7 +52,7 @@ pub(super) struct PrefixTree {
 }
 
 impl PrefixTree {
-    /// Empty trees for so many flows and services.
+    /// Creates empty trees for these numbers of flows and services.
     pub(super) fn new(flows: usize, services: usize) -> Self {
         Self {
             nodes: vec![Node::ABSENT; flows].into_iter().collect(),
@@ -59,19 +60,19 @@ impl PrefixTree {
         }
     }
 
-    /// What all connections of a service hold. O(1).
+    /// Returns the amount that all connections of a service hold. O(1).
     #[inline]
     pub(super) fn total(&self, service: ServiceId) -> u64 {
         self.sum(self.roots[service])
     }
 
-    /// What a connection holds. O(1).
+    /// Returns the amount that a connection holds. O(1).
     #[inline]
     pub(super) fn held(&self, flow: FlowId) -> u64 {
         self.nodes[flow].held
     }
 
-    /// What the connections before this one hold together.
+    /// Returns the sum that the connections before this one hold.
     #[inline]
     pub(super) fn before(&self, flow: FlowId) -> u64 {
         let mut at = &self.nodes[flow];
@@ -86,7 +87,7 @@ impl PrefixTree {
         before
     }
 
-    /// Makes a connection a member of the tree of this service, with all that it holds.
+    /// Adds a connection, with the amount that it holds, to the tree of this service.
     pub(super) fn enter(&mut self, flow: FlowId, service: ServiceId, key: u64) {
         let node = &self.nodes[flow];
         if node.is_member && node.service == service && node.key == key {
@@ -99,7 +100,7 @@ impl PrefixTree {
         self.change(flow, |count| *count += held);
     }
 
-    /// Takes a connection out, with all that it holds.
+    /// Removes a connection, with the amount that it holds.
     pub(super) fn remove(&mut self, flow: FlowId) {
         let Node { held, is_member, .. } = self.nodes[flow];
         if !is_member {
@@ -114,19 +115,19 @@ impl PrefixTree {
         self.nodes[flow] = Node::ABSENT;
     }
 
-    /// A connection holds so much more.
+    /// Increases the amount that a connection holds.
     #[inline]
     pub(super) fn add(&mut self, flow: FlowId, amount: u64) {
         self.change(flow, |count| *count += amount);
     }
 
-    /// A connection holds so much less.
+    /// Decreases the amount that a connection holds.
     #[inline]
     pub(super) fn subtract(&mut self, flow: FlowId, amount: u64) {
         self.change(flow, |count| *count -= amount);
     }
 
-    /// Changes what a connection holds, and the sums above.
+    /// Changes the amount that a connection holds, and the sums above it.
     #[inline]
     fn change(&mut self, flow: FlowId, change: impl Fn(&mut u64)) {
         change(&mut self.nodes[flow].held);
@@ -143,7 +144,7 @@ impl PrefixTree {
         if at == NONE { 0 } else { self.nodes[FlowId(at)].sum }
     }
 
-    /// Hangs a connection that holds nothing below a leaf, then lifts it to its rank.
+    /// Attaches a connection that holds nothing below a leaf, then lifts it to its rank.
     fn insert(&mut self, flow: FlowId, service: ServiceId) {
         let place = (self.nodes[flow].key, flow.0);
         let (mut above, mut at) = (NONE, self.roots[service]);
@@ -167,7 +168,7 @@ impl PrefixTree {
         }
     }
 
-    /// The child of a node that ranks higher, if it has any.
+    /// Returns the child of a node that ranks higher. `None`: the node has no child.
     fn higher_child(&self, flow: FlowId) -> Option<FlowId> {
         let Node { left, right, .. } = self.nodes[flow];
         match (left, right) {
@@ -203,7 +204,7 @@ impl PrefixTree {
         self.nodes[parent].sum = held + self.sum(left) + self.sum(right);
     }
 
-    /// Puts a node, or none, in the place of another below `above`, or at the root.
+    /// Replaces a child of `above`, or the root, by another node or by [`NONE`].
     fn replace_child(&mut self, above: u32, service: ServiceId, old: u32, new: u32) {
         if above == NONE {
             self.roots[service] = new;
@@ -217,7 +218,7 @@ impl PrefixTree {
         }
     }
 
-    /// The members of a service's tree, in order. Slow: for checks.
+    /// Returns the members of a service's tree, in order. Slow: for checks.
     fn in_order(&self, service: ServiceId) -> Vec<FlowId> {
         let (mut order, mut open, mut at) = (Vec::new(), Vec::new(), self.roots[service]);
         while at != NONE || !open.is_empty() {
@@ -232,7 +233,7 @@ impl PrefixTree {
         order
     }
 
-    /// Panics unless every tree is in order, shallow by rank, and counts what is below.
+    /// Panics unless every tree is ordered by key and by rank, and its sums are right.
     pub(super) fn check(&self) {
         let mut members = 0;
         for service in self.roots.ids() {
@@ -253,7 +254,7 @@ impl PrefixTree {
     }
 }
 
-/// As good as random, whatever keys follow from.
+/// Returns a rank that is as good as random for any keys.
 #[inline]
 fn rank(flow: u32) -> (u64, u32) {
     (mix(u64::from(flow) ^ 0x5EED_0F7A_11E5_0000), flow)

@@ -1,29 +1,37 @@
-//! Proportional share highest random weight: each connection has as many cores as its part of all bytes held.
+//! Proportional share highest random weight: the number of a connection's cores follows its part of
+//! all bytes held.
 //!
-//! **Idea.** A connection that holds φ of the Φ bytes in the system has g = N φ/Φ cores: ⌊g⌋ of them whole, one more with the
-//! rest as weight. Its packets go to these cores alone, each to the one with the highest hash over queue length. When φ has
-//! changed by more than β the set is built anew, core by core, as `h-cahrw` would choose.
+//! **Idea.** A connection that holds φ of the Φ bytes in the system has g = N φ/Φ cores: ⌊g⌋ whole
+//! cores, and one more with the rest as weight. Its packets go to these cores alone, each to the
+//! one with the highest hash over queue length. When φ has changed by more than β, the set is
+//! rebuilt, core by core, as `h-cahrw` would choose.
 //!
-//! **Source.** Guo, Bhuyan. A QoS aware multicore hash scheduler for network applications. STEERING sections 6, 7 and 12.
+//! **Source.** Guo, Bhuyan. A QoS aware multicore hash scheduler for network applications. STEERING
+//! sections 6, 7 and 12.
 //!
-//! **Promises.** A connection has min(⌊Nφ/Φ⌋, N) whole cores, and one core at least, as of when its set was built. No order: a
-//! new set moves a connection; `guard=true` moves fewer.
+//! **Promises.** A connection has min(⌊Nφ/Φ⌋, N) whole cores, and one core at least, as of when its
+//! set was built. No order: a new set moves a connection; with `guard=true` fewer connections move.
 //!
-//! **Cost.** O(1) for a connection of one core, else O(g + N/64); a set that is built anew O(g log N) in a tree, O(g N) without
-//! one, and every β of change.
-//! 72 bytes for each flow, and where N is above 64 as many more for each set as N/8, 16 MiB in all.
+//! **Cost.** O(1) for a connection of one core, else O(g + N/64). A rebuilt set costs O(g log N) in
+//! a tree and O(g N) without one, after each change by β. 72 bytes for each flow; if N is above 64,
+//! N/8 bytes more for each set, 16 MiB in all.
 //!
-//! **Invariants.** The φ of all connections sum to Φ. A set of more than one core has a place in the pool, and each place of
-//! the pool has one owner or none.
+//! **Invariants.** The φ of all connections sum to Φ. A set of more than one core has a place in
+//! the pool, and each place of the pool has at most one owner.
 //!
-//! **Departures.** ⌊g⌋ whole cores: the paper's table gives ⌈g⌉. The core for the rest is chosen like the others
-//! (`residual=capacity`); the paper's is chosen among all by theorem 1, and is often one the connection has (`literal`);
-//! where it has no whole core all multipliers are 1, and that is the tree's choice. A set
-//! is built when a packet of its connection comes; the paper also rebuilds others when connections come and go, and so does
-//! `eager=true`, each at its next packet. Φ and N are those of the packet's service and its eligible cores. In place of bytes φ
-//! may be estimated work, or the weight of the connection's client, shared by its connections as they hold bytes. φ counts packets that were accepted; the packet that is steered
-//! counts towards its own set. A set keeps its cores that are still eligible; a set without any is built anew. What
-//! finds no place among the sets has one core.
+//! **Departures.**
+//! - ⌊g⌋ whole cores: the paper's table gives ⌈g⌉.
+//! - The core for the rest is chosen like the others (`residual=capacity`). The paper chooses it among all
+//!   cores by theorem 1 and often selects one that the connection already has (`literal`). If the connection
+//!   has no whole core, all multipliers are 1, and the tree's choice is used.
+//! - A set is built when a packet of its connection arrives. The paper also rebuilds other sets
+//!   when connections come and go. `eager=true` does so, each set at its next packet.
+//! - Φ and N are those of the packet's service and its eligible cores.
+//! - φ may be estimated work instead of bytes, or the weight of the connection's client, divided
+//!   among its connections by bytes held.
+//! - φ counts accepted packets; the packet being steered counts towards its own set.
+//! - A set keeps its cores that are still eligible; a set without any is rebuilt.
+//! - A connection that finds no place among the sets has one core.
 
 use humpyard_core::choice;
 use humpyard_core::config::SchedulerConfig;
@@ -43,11 +51,11 @@ use super::theorem1::two_classes;
 use super::tree::{Distance, Forest, StandId};
 
 choice! {
-    /// Which core has the rest of a connection's part.
+    /// The core that gets the rest of a connection's part.
     pub enum Residual {
-        /// The next that the tree chooses.
+        /// The next core that the tree chooses.
         Capacity = "capacity",
-        /// The highest of all cores, weighted by theorem 1; none if the connection has it already.
+        /// The highest bidder of all cores, weighted by theorem 1; none if the connection already has it.
         Literal = "literal",
     }
 }
@@ -151,7 +159,7 @@ impl Steer for PsHrw {
         }
     }
 
-    /// Another policy may have let a packet wait for several cores: only now it is at one.
+    /// Another policy may have let a packet wait for several cores; it joins one only now.
     fn on_dispatch(&mut self, _: Time, core: CoreId, target: Target, _: &Packet) {
         if target.core().is_none() {
             self.forest.on_enqueue(core);
@@ -170,17 +178,17 @@ impl Steer for PsHrw {
 }
 
 impl PsHrw {
-    /// How many sets were built since the start.
+    /// Returns the number of sets built since the start.
     pub fn built(&self) -> u64 {
         self.connections.built()
     }
 
-    /// How many of these had one core because there was no memory for more.
+    /// Returns the number of these sets that have one core because there was no memory for more.
     pub fn crowded_out(&self) -> u64 {
         self.connections.crowded_out()
     }
 
-    /// Whether to move the connection would put packets out of order, and it is not needed either.
+    /// Whether moving the connection would reorder packets and is not necessary either.
     fn is_guarded(&self, flow: FlowId, view: &View<'_>) -> bool {
         let last = self.connections.of(flow).last_core().filter(|_| self.guard && !self.connections.of(flow).is_new());
         last.is_some_and(|last| {
@@ -189,7 +197,7 @@ impl PsHrw {
         })
     }
 
-    /// Builds the set of the packet's connection anew, as if the packet had joined already.
+    /// Rebuilds the set of the packet's connection, as if the packet had already joined.
     #[inline(never)]
     fn rebuild(&mut self, packet: &Packet, view: &View<'_>) {
         let mut draft = self.connections.begin(packet, view.eligible.len());
@@ -204,7 +212,7 @@ impl PsHrw {
         self.connections.finish(packet.flow, draft, core);
     }
 
-    /// Gives a set its whole cores and the core for the rest, and names the latter.
+    /// Adds the whole cores and the core for the rest to a set. Returns the core for the rest.
     fn fill(&mut self, set: SetId, stand: StandId, draft: &mut Draft, packet: &Packet, view: &View<'_>) -> CoreId {
         let home = self.forest.home(stand, packet);
         for _ in 0..draft.part.whole {
@@ -230,7 +238,8 @@ impl PsHrw {
         rest.unwrap_or(home)
     }
 
-    /// The paper's step 3: of all eligible cores, those the connection `has` with p = 1/N' and the others with p = f/N'.
+    /// The paper's step 3 over all eligible cores: p = 1/N' for cores that the connection `has`, p
+    /// = f/N' for the others.
     fn literal(&self, part: Part, has: impl Fn(CoreId) -> bool, packet: &Packet, view: &View<'_>) -> CoreId {
         let multiplier = self.connections.multiplier();
         let (low, high) = step_3_weights(multiplier, part, view.eligible.len());
@@ -248,7 +257,8 @@ impl PsHrw {
     }
 }
 
-/// What a core weighs in the paper's step 3 that the connection has not, and one that it has.
+/// Returns the weights in the paper's step 3 of a core that the connection does not have, and of
+/// one that it has.
 pub(super) fn step_3_weights(multiplier: Multiplier, part: Part, cores: usize) -> (f64, f64) {
     let rest = f64::from(part.rest) / ONE as f64;
     match multiplier {
@@ -274,7 +284,7 @@ mod tests {
         Topology::regular(&[(2, 2000), (2, 1400), (2, 1100)]).unwrap()
     }
 
-    /// A policy on eight cores of a tree, and the packets it has steered.
+    /// A policy on eight cores of a tree, and the packets that it has steered.
     type Run = Cores<PsHrw>;
 
     fn run_of(params: &PsHrwParams, flows: usize) -> Run {
@@ -298,7 +308,7 @@ mod tests {
         (Residual::Literal, Multiplier::Log),
     ];
 
-    /// φ = (6000, 3000, 1000) on eight cores: connection 0 has four cores and one in part.
+    /// φ = (6000, 3000, 1000) on eight cores: connection 0 has four whole cores and part of another.
     #[test]
     fn example_of_the_specification() {
         for (flow, cores, rest) in [(0, 5, 799), (1, 3, 399), (2, 1, 799)] {
@@ -334,7 +344,8 @@ mod tests {
         assert_eq!(set_of(&run, 0).0, expected);
     }
 
-    /// While no connection has a core to itself, this is `h-cahrw`, asked when sets are built: here for every packet.
+    /// While no connection has a whole core, this is `h-cahrw`, which is asked when sets are built:
+    /// here for every packet.
     #[test]
     fn small_connections_are_steered_as_by_the_tree() {
         let topology = tree();
@@ -360,7 +371,7 @@ mod tests {
         }
     }
 
-    /// Arrivals, drops, completions and ends of connections, while cores come and go.
+    /// Arrivals, drops, completions and ends of connections while cores come and go.
     fn random_run(params: &PsHrwParams, seed: u64, mut watch: impl FnMut(&Run, u32, u64)) -> Run {
         let mut run = run_of(params, 6);
         let mut random = Seed(seed).stream("test");
@@ -536,7 +547,7 @@ mod tests {
         }
     }
 
-    /// Inside a set of idle cores logarithms give the core for the rest its weight.
+    /// In a set of idle cores, logarithms give the core for the rest a share equal to its weight.
     #[test]
     fn logarithms_give_the_rest_its_share() {
         let on_rest = |multiplier| {

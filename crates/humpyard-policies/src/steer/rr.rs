@@ -1,14 +1,16 @@
 //! Round robin: each packet goes to the next core.
 //!
-//! **Idea.** Spray packets over the cores one by one. The best balance of packet counts, and the worst order.
+//! **Idea.** Distribute packets over the cores one by one. This is the best balance of packet
+//! counts, and the worst order.
 //!
 //! **Source.** STEERING section 2; the baseline of Guo, Bhuyan (PS-HRW).
 //!
-//! **Promises.** Of n packets of a service in a row, any two of its cores get counts that differ by at most one.
+//! **Promises.** Of n consecutive packets of a service, any two of its cores get counts that differ
+//! by at most one.
 //!
 //! **Cost.** O(1).
 //!
-//! **Departures.** Each service has a turn of its own, over the cores that may serve it.
+//! **Departures.** Each service has its own turn over the cores that may serve it.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -27,7 +29,7 @@ params! {
 /// Round robin.
 #[derive(Debug)]
 pub struct Rr {
-    /// By service: the place, among the cores that may serve it, of the next packet's core.
+    /// By service: the index of the next packet's core among the cores that may serve it.
     next: Vec<usize>,
 }
 

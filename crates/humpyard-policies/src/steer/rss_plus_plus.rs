@@ -1,22 +1,25 @@
-//! RSS++: receive-side scaling whose table is rewritten from time to time, bucket by bucket, until loads are even.
+//! RSS++: receive-side scaling whose table is rewritten at intervals, bucket by bucket, until loads are even.
 //!
-//! **Idea.** Connections are hashed to buckets, and buckets belong to cores. The load of each bucket is counted; at the end of every
-//! interval buckets move from cores that have more than the mean to the one that has least, the heaviest first, as long as
-//! neither end is worse off. What does not help does not move.
+//! **Idea.** Connections are hashed to buckets, and buckets belong to cores. The policy counts the
+//! load of each bucket. At the end of every interval it moves buckets from cores above the mean to
+//! the least loaded core. The heaviest buckets move first, while neither core ends up worse. A move
+//! that does not help is not made.
 //!
-//! **Source.** Barbette, Katsikas, Maguire, Kostić. RSS++: load and state-aware receive side scaling. CoNEXT 2019, by its README and
-//! sources (rsspp/fastclick), not the paper. STEERING section 2.
+//! **Source.** Barbette, Katsikas, Maguire, Kostić. RSS++: load and state-aware receive side
+//! scaling. CoNEXT 2019. Known from its README and sources (rsspp/fastclick), not from the paper.
+//! STEERING section 2.
 //!
-//! **Promises.** Minimal disruption: when a core goes the connections of its buckets move, when one comes connections move to it,
-//! and no others; at the end of an interval no core takes more than to 105 % of the mean, and the greatest load becomes no greater.
-//! No order at that moment.
+//! **Promises.** Minimal disruption: when a core goes, only the connections of its buckets move;
+//! when a core comes, connections move only to it. At the end of an interval, no core receives
+//! buckets beyond 105 % of the mean, and the greatest load does not grow. No order at that moment.
 //!
 //! **Cost.** O(1) for a packet; O(B log B + B N) for each service at the end of an interval, in buckets and cores.
 //!
 //! **Invariants.** Every bucket is on a core that may serve it.
 //!
-//! **Departures.** Greedy, where theirs solves an optimisation problem with a swarm of heuristics. A bucket's load is what has come
-//! for it, halved with every interval; theirs is measured on cores. A bucket alone too heavy for a core is never split.
+//! **Departures.** This policy is greedy; the original solves an optimisation problem with a swarm
+//! of heuristics. A bucket's load is the sum of its arrivals, halved with every interval; the
+//! original measures it on cores. A bucket that is too heavy for any core is never split.
 
 use alloc::format;
 use alloc::vec;
@@ -34,7 +37,7 @@ use super::buckets::Buckets;
 use super::interval::Interval;
 
 choice! {
-    /// What a packet adds to the load of its bucket.
+    /// The load that a packet adds to its bucket.
     pub enum Load {
         /// Its length in bytes.
         Bytes = "bytes",
@@ -67,12 +70,12 @@ pub struct RssPlusPlus {
     below_percent: u64,
     interval: Interval,
     buckets: Buckets,
-    /// The load of each bucket, by service: what has come for it, half of it with every interval that has passed.
+    /// The load of each bucket, by service: the sum of its arrivals, halved with every interval.
     loads: IdVec<ServiceId, Vec<u64>>,
-    /// Loads of cores, and buckets by load, while buckets are moved.
+    /// Scratch space while buckets move: the loads of cores, and the buckets by load.
     cores: IdVec<CoreId, u64>,
     order: Vec<u32>,
-    /// Buckets moved at the end of intervals.
+    /// The number of buckets moved at the ends of intervals.
     moved: u64,
 }
 
@@ -143,12 +146,12 @@ impl Steer for RssPlusPlus {
 }
 
 impl RssPlusPlus {
-    /// How many buckets were moved because loads were not even.
+    /// Returns the number of buckets moved because loads were not even.
     pub fn moved(&self) -> u64 {
         self.moved
     }
 
-    /// Moves buckets of a service until no move helps, and halves their loads.
+    /// Moves buckets of a service until no move helps, then halves their loads.
     fn rebalance(&mut self, service: ServiceId) {
         let (eligible, owners) = self.buckets.table(service);
         let (loads, cores) = (&mut self.loads[service], &mut self.cores);
@@ -189,7 +192,7 @@ mod tests {
     use humpyard_core::id::Id;
     use humpyard_core::random::Seed;
 
-    /// A policy of eight buckets on so many cores, and what each bucket has had.
+    /// A policy of eight buckets on `cores` cores.
     struct Card {
         policy: RssPlusPlus,
         cores: usize,
@@ -212,7 +215,7 @@ mod tests {
             target.core().expect("a core")
         }
 
-        /// Each bucket has had so much in this interval, which ends now.
+        /// Adds the given load to each bucket, then ends the interval.
         fn interval(&mut self, lengths: &[u32; 8]) {
             for (bucket, &length) in (0..).zip(lengths) {
                 self.arrive(bucket, length);
@@ -233,7 +236,8 @@ mod tests {
         assert_eq!((card.owners(), card.policy.moved()), (vec![0, 1, 2, 3, 0, 1, 2, 3], 0));
     }
 
-    /// Loads of cores 700, 200, 200, 100 of a mean of 300. Bucket 0 fits nowhere; bucket 4 goes to core 3, and that is enough.
+    /// Cores have loads 700, 200, 200 and 100, with a mean of 300. Bucket 0 fits nowhere; bucket 4
+    /// goes to core 3, and no more moves help.
     #[test]
     fn the_heaviest_bucket_that_fits_goes_to_the_least_core() {
         let mut card = Card::new(4);

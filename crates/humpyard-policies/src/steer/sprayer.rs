@@ -1,18 +1,21 @@
-//! Sprayer: packets that change the state of a connection on its own core, all others on every core in turn.
+//! Sprayer: packets that change the state of a connection go to its own core, all others to every core in turn.
 //!
-//! **Idea.** Most functions write what they know of a connection when it begins or ends, and only read it between. So the packets
-//! that change it meet on one core, and the others, which are nearly all, are spread as evenly as can be: one connection can use
-//! all cores.
+//! **Idea.** Most network functions write a connection's state when it begins or ends, and only
+//! read it in between. So the packets that change it meet on one core. The others, nearly all, are
+//! spread as evenly as possible: one connection can use all cores.
 //!
-//! **Source.** Sadok, Campista, Costa. A case for spraying packets in software middleboxes. HotNets 2018, as MODERN tells of it.
+//! **Source.** Sadok, Campista, Costa. A case for spraying packets in software middleboxes. HotNets
+//! 2018, as described in MODERN.
 //!
-//! **Promises.** Packets that change a connection are at its home, its core of highest random weight, and of n other packets of a
-//! service in a row any two of its cores get counts that differ by at most one. No order: the exit restores it (`--flow-order exit`).
+//! **Promises.** Packets that change a connection are at its home, its core of highest random
+//! weight. Of n other consecutive packets of a service, any two of its cores get counts that differ
+//! by at most one. No order: the exit restores it (`--flow-order exit`).
 //!
 //! **Cost.** O(1); O(N) for a packet that changes a connection. No state per connection.
 //!
-//! **Departures.** Each service has a turn of its own, over the cores that may serve it. What changes a connection is told with the
-//! packet: a TCP packet with SYN, FIN or RST, of another protocol the first of its flow.
+//! **Departures.** Each service has its own turn over the cores that may serve it. The packet says
+//! whether it changes its connection: a TCP packet with SYN, FIN or RST does, and so does the first
+//! packet of a flow of another protocol.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -35,9 +38,9 @@ params! {
 /// Sprayer.
 #[derive(Debug)]
 pub struct Sprayer {
-    /// By core.
+    /// The salt of each core.
     salts: Vec<u64>,
-    /// By service: the place, among the cores that may serve it, of the next packet's core.
+    /// By service: the index of the next packet's core among the cores that may serve it.
     next: Vec<usize>,
 }
 
@@ -79,7 +82,7 @@ impl Steer for Sprayer {
 }
 
 impl Sprayer {
-    /// The core with the highest hash, as `hrw` has it.
+    /// Returns the core with the highest hash, as in `hrw`.
     fn home(&self, key: u64, eligible: &[CoreId]) -> CoreId {
         let bid = |&core: &CoreId| (core, Exact::new(score(key, self.salts[core.index()]), 1));
         highest(eligible.iter().map(bid)).expect("at least one core is eligible")

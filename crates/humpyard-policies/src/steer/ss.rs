@@ -1,18 +1,21 @@
-//! Sequential scheduling: every packet to the next thread in a fixed order, processing elements first.
+//! Sequential scheduling: packets go to the threads in a fixed order, alternating between
+//! processing elements.
 //!
-//! **Idea.** A counter s goes round all threads: the packet is for thread ⌊s/P⌋ mod T of element s mod P, so that packets in a row
-//! are on different elements. If that thread has a packet, the next one waits for it, though others be idle.
+//! **Idea.** A counter s goes round all threads: the packet goes to thread ⌊s/P⌋ mod T of element s
+//! mod P. So consecutive packets are on different elements. If that thread has a packet, the next
+//! packet waits for it, even if other threads are idle.
 //!
 //! **Source.** Yim (paper content-based). STEERING section 10.
 //!
-//! **Promises.** Of n packets of a service in a row, any two of its threads get counts that differ by at most one. Not work
-//! conserving; and where the packets of a unit are a multiple of the elements, all that begin one meet on one element.
+//! **Promises.** Of n consecutive packets of a service, any two of its threads get counts that
+//! differ by at most one. Not work conserving. If the packets of a unit are a multiple of the
+//! elements, all first packets of units meet on one element.
 //!
-//! **Cost.** O(1); O(N) past threads that may not serve the packet.
+//! **Cost.** O(1); O(N) if threads that may not serve the packet are skipped.
 //!
 //! **Invariants.** Steps are below the number of threads.
 //!
-//! **Departures.** Each service has a counter of its own, over the threads that may serve it.
+//! **Departures.** Each service has its own counter over the threads that may serve it.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -32,11 +35,11 @@ params! {
 /// Sequential scheduling.
 #[derive(Debug)]
 pub struct Ss {
-    /// P.
+    /// P: the number of elements.
     elements: usize,
     /// T: threads of each element.
     contexts: usize,
-    /// By service: its counter, modulo the number of threads.
+    /// The counter of each service, modulo the number of threads.
     next: Vec<usize>,
 }
 
@@ -86,7 +89,7 @@ impl Ss {
         self.elements * self.contexts
     }
 
-    /// The thread of a step: the elements in turn, then the next thread of each.
+    /// Returns the thread of a step: the elements in turn, then the next thread of each.
     fn thread(&self, step: usize) -> CoreId {
         CoreId::from_index(step % self.elements * self.contexts + step / self.elements)
     }
@@ -106,7 +109,7 @@ mod tests {
         Threads::new(&SsParams {}, elements, contexts)
     }
 
-    /// Two elements, units of two packets: all that begin one on element 0, all that end one on element 1.
+    /// Two elements, units of two packets: all first packets go to element 0, all last packets to element 1.
     #[test]
     fn example_of_the_specification() {
         let mut threads = fresh(2, 4);

@@ -1,4 +1,4 @@
-//! What the tests of steering policies share.
+//! Helpers shared by the tests of steering policies.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -17,12 +17,13 @@ pub(crate) fn cores_of<const N: usize>(cores: [u16; N]) -> Vec<CoreId> {
     cores.into_iter().map(CoreId).collect()
 }
 
-/// `count` connection keys, each as good as random.
+/// Returns `count` connection keys, each as good as random.
 pub(crate) fn keys(count: u64) -> Vec<u64> {
     (0..count).map(|i| mix(i ^ 0x5eed)).collect()
 }
 
-/// Where a fresh policy sends packets with these keys (and as Toeplitz hash the key's low bits) on so many idle cores.
+/// Returns the cores to which a fresh policy steers packets with these keys while all `cores` cores
+/// are idle. The low bits of a key are its Toeplitz hash.
 pub(crate) fn targets<S: Steer + Build>(params: &S::Params, cores: usize, keys: &[u64]) -> Vec<CoreId> {
     let eligible: Vec<CoreId> = (0..cores).map(CoreId::from_index).collect();
     targets_among::<S>(params, &eligible, keys)
@@ -34,7 +35,7 @@ pub(crate) fn targets_among<S: Steer + Build>(params: &S::Params, eligible: &[Co
     targets_in_view::<S>(params, &IdVec::from_fn(cores, |_| CoreView::default()), eligible, keys)
 }
 
-/// As [`targets`], with so many packets on each core.
+/// As [`targets`], with these numbers of packets on the cores.
 pub(crate) fn targets_behind<S: Steer + Build>(params: &S::Params, lengths: &[u32], keys: &[u64]) -> Vec<CoreId> {
     let eligible: Vec<CoreId> = (0..lengths.len()).map(CoreId::from_index).collect();
     targets_in_view::<S>(params, &views(lengths), &eligible, keys)
@@ -57,50 +58,50 @@ fn targets_in_view<S: Steer + Build>(
         .collect()
 }
 
-/// What is seen of cores with so many packets.
+/// Returns the views of cores with these numbers of packets.
 pub(crate) fn views(lengths: &[u32]) -> IdVec<CoreId, CoreView> {
     lengths.iter().map(|&packets| CoreView { packets, backlog: 0 }).collect()
 }
 
-/// The fraction of `targets` on each of so many cores.
+/// Returns the fraction of `targets` on each of `cores` cores.
 pub(crate) fn shares(targets: &[CoreId], cores: usize) -> Vec<f64> {
     let on = |core| targets.iter().filter(|&&target| target == core).count();
     (0..cores).map(|core| on(CoreId::from_index(core)) as f64 / targets.len() as f64).collect()
 }
 
-/// The fraction of `after` that differs from `before`.
+/// Returns the fraction of `after` that differs from `before`.
 pub(crate) fn moved(before: &[CoreId], after: &[CoreId]) -> f64 {
     let moved = before.iter().zip(after).filter(|(a, b)| a != b).count();
     moved as f64 / before.len() as f64
 }
 
-/// Cores without a machine around them, the packets on them, and a policy that steers to them.
+/// Cores without a machine around them, their packets, and a policy that steers to them.
 pub(crate) struct Cores<S> {
     pub(crate) policy: S,
     pub(crate) views: IdVec<CoreId, CoreView>,
     pub(crate) eligible: Vec<CoreId>,
     pub(crate) held: Vec<(CoreId, Packet)>,
-    /// What the keys of flows follow from.
+    /// The seed of the keys of flows.
     pub(crate) seed: u64,
-    /// Whether each flow is a client of its own.
+    /// Whether each flow is a separate client.
     clients: bool,
     accepted: u64,
 }
 
 impl<S: Steer + Build> Cores<S> {
-    /// So many cores, and room for so many flows.
+    /// Creates `cores` cores, with room for `flows` flows.
     pub(crate) fn new(params: &S::Params, cores: usize, flows: usize) -> Self {
         Self::of(S::new(params, &SchedulerConfig { flows, ..config(cores, 1, &[]) }).expect("valid parameters"), cores)
     }
 
-    /// As [`Cores::new`], with a client of this weight for each flow.
+    /// As [`Cores::new`], with a separate client of the given weight for each flow.
     pub(crate) fn with_clients(params: &S::Params, cores: usize, flows: usize, weights: &[u32]) -> Self {
         let weights: Vec<Weight> = weights.iter().copied().filter_map(Weight::new).collect();
         let policy = S::new(params, &config(cores, flows, &weights)).expect("valid parameters");
         Self { clients: true, ..Self::of(policy, cores) }
     }
 
-    /// This policy, and cores for it.
+    /// Creates `cores` cores for this policy.
     pub(crate) fn of(policy: S, cores: usize) -> Self {
         Self {
             policy,
@@ -129,7 +130,7 @@ impl<S: Steer + Build> Cores<S> {
         }
     }
 
-    /// Asks only: the packet is dropped.
+    /// Steers a packet that is then dropped.
     pub(crate) fn dropped(&mut self, flow: u32, length: u32) -> CoreId {
         let packet = self.packet(flow, length);
         let view = View { as_of: Time::ZERO, cores: &self.views, eligible: &self.eligible };
@@ -145,7 +146,7 @@ impl<S: Steer + Build> Cores<S> {
         core
     }
 
-    /// A packet joins a core that the policy was not asked for.
+    /// Lets a packet join a core without asking the policy.
     pub(crate) fn join(&mut self, core: CoreId, flow: u32, length: u32) {
         let packet = self.packet(flow, length);
         self.accepted += 1;
@@ -156,7 +157,7 @@ impl<S: Steer + Build> Cores<S> {
         self.policy.check();
     }
 
-    /// Where the last packet went.
+    /// Returns the core of the last packet.
     pub(crate) fn last_core(&self) -> CoreId {
         self.held[self.held.len() - 1].0
     }
@@ -169,7 +170,7 @@ impl<S: Steer + Build> Cores<S> {
         self.policy.check();
     }
 
-    /// Some cores may serve packets from now on, and at least one.
+    /// Makes a random set of cores eligible, at least one.
     pub(crate) fn change_cores(&mut self, random: &mut Random) {
         let all = self.views.ids();
         self.eligible = all.filter(|_| random.below(4) > 0).collect();
@@ -178,7 +179,8 @@ impl<S: Steer + Build> Cores<S> {
         }
     }
 
-    /// Arrivals, drops, completions and ends of six flows, while cores come and go; `watch` sees every arrival.
+    /// Runs arrivals, drops, completions and ends of six flows while cores come and go. `watch`
+    /// sees every arrival.
     pub(crate) fn random(&mut self, random: &mut Random, events: usize, mut watch: impl FnMut(&Self, u32)) {
         for _ in 0..events {
             let flow = random.below(6) as u32;
@@ -200,15 +202,15 @@ impl<S: Steer + Build> Cores<S> {
     }
 }
 
-/// Threads of elements, each serving its packets in order, and a policy that steers to them.
+/// The threads of elements, each of which serves its packets in order, and a policy that steers to them.
 pub(crate) struct Threads<S> {
     pub(crate) policy: S,
     pub(crate) eligible: Vec<CoreId>,
     contexts: usize,
     views: IdVec<CoreId, CoreView>,
-    /// The packets of each thread, in service or behind it.
+    /// The packets of each thread, in service or waiting for it.
     packets: IdVec<CoreId, VecDeque<Packet>>,
-    /// The packets that wait for an element, as they came.
+    /// The packets that wait for an element, in order of arrival.
     pub(crate) waiting: VecDeque<(ElementId, Packet)>,
 }
 
@@ -230,7 +232,8 @@ impl<S: Steer + Build> Threads<S> {
         self.policy.steer(Time::ZERO, packet, &view)
     }
 
-    /// A packet arrives, and joins what the policy says; held, it is gone.
+    /// Lets a packet arrive and join the target that the policy selects. A packet with target
+    /// `Hold` is gone.
     pub(crate) fn arrive(&mut self, part: Part) -> Target {
         let packet = Packet { part, ..Packet::default() };
         let target = self.steer(&packet);
@@ -243,12 +246,12 @@ impl<S: Steer + Build> Threads<S> {
         target
     }
 
-    /// As [`Threads::arrive`], for a packet that finds a thread; its element.
+    /// As [`Threads::arrive`], for a packet that finds a thread. Returns the element of the thread.
     pub(crate) fn arrive_on_element(&mut self, part: Part) -> usize {
         self.arrive(part).core().expect("a thread").index() / self.contexts
     }
 
-    /// The thread takes the first packet that waits for its element, if one does.
+    /// Lets the thread take the first packet that waits for its element, if any.
     pub(crate) fn take(&mut self, core: CoreId) {
         let element = ElementId::from_index(core.index() / self.contexts);
         if let Some(first) = self.waiting.iter().position(|&(of, _)| of == element) {
@@ -258,7 +261,7 @@ impl<S: Steer + Build> Threads<S> {
         }
     }
 
-    /// The thread's first packet is done.
+    /// Completes the thread's first packet.
     pub(crate) fn complete(&mut self, core: CoreId) {
         let packet = self.packets[core].pop_front().expect("a packet is there");
         self.views[core].packets -= 1;
@@ -270,7 +273,7 @@ impl<S: Steer + Build> Threads<S> {
         self.views[core].packets += 1;
     }
 
-    /// Every packet that is waiting or in service.
+    /// Returns every packet that is waiting or in service.
     pub(crate) fn held(&self) -> impl Iterator<Item = &Packet> {
         self.packets.iter().flatten().chain(self.waiting.iter().map(|(_, packet)| packet))
     }
@@ -279,7 +282,7 @@ impl<S: Steer + Build> Threads<S> {
         self.packets[core].is_empty()
     }
 
-    /// The first core from this one on that has a packet.
+    /// Returns the first core, from this one on, that has a packet.
     pub(crate) fn busy_from(&self, core: CoreId) -> Option<CoreId> {
         self.packets.ids().find(|&busy| busy >= core && !self.packets[busy].is_empty())
     }

@@ -1,23 +1,25 @@
-//! Multipliers that give every core the fraction of connections it should have.
+//! Multipliers that give every core its intended fraction of connections.
 //!
-//! **Idea.** Let each core bid its hash g, uniform on (0, 1), times a multiplier x. These are the x with which core k has the
-//! highest bid with probability p_k. Their product is 1; equal fractions have equal multipliers.
+//! **Idea.** Let each core bid its hash g, uniform on (0, 1), times a multiplier x. With these x, core k has
+//! the highest bid with probability p_k. Their product is 1; equal fractions have equal multipliers.
 //!
-//! **Source.** Ross. Hash routing for collections of shared web caches. IEEE Network 11 (1997): the multipliers of CARP;
-//! theorem 1 of Guo, Bhuyan. PS-HRW. STEERING section 6.
+//! **Source.** Ross. Hash routing for collections of shared web caches. IEEE Network 11 (1997): the
+//! multipliers of CARP; theorem 1 of Guo, Bhuyan. PS-HRW. STEERING section 6.
 //!
-//! **Limits.** It holds for uniform hashes alone, not for hashes over a queue. Only where fractions stay equal, or one factor
-//! changes for all of a group, do no more connections move than must; bids of -p_k / ln g always have this.
+//! **Limits.** The theorem holds for uniform hashes alone, not for hashes over a queue. The fewest
+//! possible connections move only if fractions stay equal or one factor changes a whole group. Bids
+//! of -p_k / ln g always have this property.
 //!
-//! Floats, by way of `libm`, so that they are the same on every machine. The recursion works with logarithms, which keep
-//! twelve digits for any number of cores, and which `f32` would lose.
+//! The functions use floats through `libm`, so results are the same on every machine. The recursion
+//! works with logarithms, which keep twelve digits for any number of cores; `f32` would lose them.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
 use libm::{exp, log, log1p};
 
-/// The multipliers for these fractions, which sum to 1. A core without a fraction gets the multiplier 0: it never wins.
+/// Returns the multipliers for these fractions, which sum to 1. A core with fraction 0 gets
+/// multiplier 0: it never wins.
 ///
 /// # Panics
 /// If a fraction is negative or not a number.
@@ -38,8 +40,8 @@ pub fn multipliers(fractions: &[f64]) -> Vec<f64> {
     multipliers
 }
 
-/// The two multipliers for `high` of `cores` cores that should each have 1/`low_over_high` times what each other core has:
-/// that of the others, and theirs. The closed form of [`multipliers`].
+/// Returns the multipliers of two classes, the low one first, in closed form: see [`multipliers`]. Each of the
+/// `high` cores gets 1/`low_over_high` times the share of each other core, of `cores` in all.
 ///
 /// # Panics
 /// Unless at least one core is of each kind, and `low_over_high` is above 0 and at most 1.
@@ -67,7 +69,8 @@ mod tests {
     use humpyard_core::id::{CoreId, Id};
     use humpyard_core::random::{Random, Seed};
 
-    /// The fractions that these multipliers give: equation 7 of the paper, for multipliers whose product is 1.
+    /// Returns the fractions that these multipliers give: equation 7 of the paper, for multipliers
+    /// whose product is 1.
     fn fractions(multipliers: &[f64]) -> Vec<f64> {
         let mut cores: Vec<usize> = (0..multipliers.len()).filter(|&core| multipliers[core] != 0.0).collect();
         cores.sort_by(|&a, &b| multipliers[a].total_cmp(&multipliers[b]));
@@ -100,7 +103,7 @@ mod tests {
         unit_score(score(key, salt(core as u64)))
     }
 
-    /// For each key the core with the highest bid.
+    /// Returns the core with the highest bid for each key.
     fn winners(keys: &[u64], cores: usize, bid: impl Fn(f64, usize) -> f64) -> Vec<CoreId> {
         let winner = |&key: &u64| {
             let bids: Vec<f64> = (0..cores).map(|core| bid(hash(key, core), core)).collect();
@@ -233,7 +236,7 @@ mod tests {
         }
     }
 
-    /// What moves when fractions change, and how much of it must.
+    /// Compares the connections that move when fractions change with the fewest that must move.
     #[test]
     fn logarithms_move_no_more_than_must_move_and_multipliers_do() {
         let keys = keys(200_000);

@@ -1,4 +1,4 @@
-//! A tree of cores in which every step down is a rendezvous among the children of a node.
+//! A tree of cores. Every step down is a rendezvous among the children of a node.
 
 use alloc::format;
 use alloc::vec;
@@ -16,25 +16,26 @@ use humpyard_core::rendezvous::{Home, Rendezvous};
 use super::bid::{Cost, highest};
 
 choice! {
-    /// Where leaving home costs.
+    /// The levels at which leaving home has a cost.
     pub enum Distance {
         /// At every level of the tree.
         Levels = "levels",
-        /// Among the cores of a group alone, as the paper has it.
+        /// Among the cores of a group alone, as in the paper.
         Cores = "cores",
     }
 }
 
-/// The greatest cost of leaving a group, in thousandths of staying: bids stay below 2^128 when they are compared.
+/// The greatest cost of leaving a group, in thousandths of the cost to stay. With it, bids stay
+/// below 2^128 when they are compared.
 const COST_PERMILLE_MAX: u32 = 1_000_000;
 
-/// A node: a group of cores that follow each other.
+/// A node: a group of consecutive cores.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Node {
-    /// What it costs to come here from a sibling, in thousandths of staying; the same for all of them.
+    /// The cost to come here from a sibling, in thousandths of the cost to stay; the same for all siblings.
     cost_permille: u32,
     parent: u32,
-    /// Its children among the nodes; none for a core.
+    /// Its children among the nodes; empty for a core.
     children: Range<u32>,
     /// The indices of its cores.
     cores: Range<u32>,
@@ -47,29 +48,30 @@ impl Node {
     }
 }
 
-/// A tree of which some cores may be chosen.
+/// The eligible cores of a tree.
 #[derive(Debug)]
 struct Stand {
     /// The cores that may be chosen unless they are taken out, ascending.
     cores: Vec<CoreId>,
-    /// The cores of each node that may be chosen.
+    /// The number of eligible cores below each node.
     counts: Vec<u64>,
-    /// Packets on the cores of each node that may be chosen, waiting and in service, and for each core the one that would come.
+    /// The number of packets, waiting and in service, on the eligible cores of each node. Each core
+    /// counts one more, for the packet that would come.
     lengths: Vec<u64>,
-    /// Whether all children of each node have equally many of its cores.
+    /// Whether all children of each node have equal numbers of these cores.
     is_even: bool,
-    /// Cores that are taken out.
+    /// The number of cores that are taken out.
     out: u32,
-    /// Which planting this was: of no other stand, and of none before.
+    /// The number of this planting, unique over all stands and times.
     planted: u32,
 }
 
-/// The homenode that was found for a flow.
+/// The home that was found for a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Remembered {
     /// The connection's key.
     key: u64,
-    /// The planting of the stand where it was found; 0 if none was found yet.
+    /// The planting of the stand for which it was found; 0: no home was found yet.
     planted: u32,
     core: CoreId,
 }
@@ -78,19 +80,20 @@ impl Remembered {
     const UNKNOWN: Self = Self { key: 0, planted: 0, core: CoreId(0) };
 }
 
-/// Names the stand of one set of eligible cores; valid until another set is asked for.
+/// The id of the stand for one set of eligible cores; valid until another set is requested.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct StandId(usize);
 
 /// The tree, and for every set of eligible cores the counts that a descent needs.
 ///
-/// The counts are kept from packet to packet, O(depth) each, so that a descent looks at the children on its way and at nothing
-/// else. There is one stand for all cores together, and one for each service that has only some of them.
+/// The counts are updated with each packet, in O(depth), so that a descent examines only the
+/// children on its way. There is one stand for all cores together, and one for each service that
+/// has only some of them.
 #[derive(Debug)]
 pub(super) struct Forest {
     /// By level, the root first; within a level by core.
     nodes: Vec<Node>,
-    /// With which each node bids among its siblings.
+    /// The salt with which each node bids among its siblings.
     salts: Vec<u64>,
     rendezvous: Rendezvous,
     /// The node of core 0; the others follow.
@@ -99,17 +102,17 @@ pub(super) struct Forest {
     packets: IdVec<CoreId, u32>,
     /// The stand of all cores, then one for each service.
     stands: Vec<Stand>,
-    /// The homenode of each flow, where it was last asked for.
+    /// The home of each flow, as of the last request.
     homes: IdVec<FlowId, Remembered>,
-    /// Plantings so far.
+    /// The number of plantings so far.
     plantings: u32,
 }
 
 impl Forest {
-    /// The tree of the topology, or a flat one.
+    /// Builds the tree of the topology, or a flat one.
     ///
     /// # Errors
-    /// A topology with too great a cost.
+    /// Rejects a topology with too great a cost.
     pub(super) fn new(config: &SchedulerConfig, distance: Distance) -> Result<Self, BuildError> {
         let (nodes, salts) = match &config.topology {
             Some(topology) => nodes(topology, distance)?,
@@ -139,14 +142,14 @@ impl Forest {
         Ok(forest)
     }
 
-    /// Notes that a packet has joined a core.
+    /// Records that a packet has joined a core.
     #[inline]
     pub(super) fn on_enqueue(&mut self, core: CoreId) {
         self.packets[core] += 1;
         self.count(core, |length| *length += 1);
     }
 
-    /// Notes that a packet has left a core.
+    /// Records that a packet has left a core.
     #[inline]
     pub(super) fn on_completion(&mut self, core: CoreId) {
         self.packets[core] -= 1;
@@ -162,7 +165,7 @@ impl Forest {
         }
     }
 
-    /// The stand of a service whose eligible cores are these, ascending.
+    /// Returns the stand of a service with these eligible cores, ascending.
     #[inline]
     pub(super) fn stand(&mut self, service: ServiceId, eligible: &[CoreId]) -> StandId {
         if eligible.len() == self.packets.len() {
@@ -175,7 +178,7 @@ impl Forest {
         StandId(stand)
     }
 
-    /// Gives a stand these cores.
+    /// Rebuilds a stand with these cores.
     fn plant(&mut self, stand: usize, cores: &[CoreId]) {
         if self.plantings == u32::MAX {
             self.plantings = self.stands.len() as u32;
@@ -213,7 +216,7 @@ impl Forest {
         self.put_in(stand.0, core);
     }
 
-    /// Chooses among the other cores until it is put back, which must be before the next event.
+    /// Excludes a core from choices. It must be put back before the next event.
     pub(super) fn take_out(&mut self, stand: StandId, core: CoreId) {
         let length = 1 + u64::from(self.packets[core]);
         let stand = &mut self.stands[stand.0];
@@ -224,8 +227,9 @@ impl Forest {
         });
     }
 
-    /// The homenode: where the packet's connection goes if all cores are idle. It depends on the connection and on the stand
-    /// alone, of which no core may be taken out, so that of each flow it is remembered.
+    /// Returns the home: the core of the packet's connection if all cores are idle. It depends only
+    /// on the connection and on the stand, so it is remembered for each flow. No core of the stand
+    /// may be taken out.
     #[inline]
     pub(super) fn home(&mut self, stand: StandId, packet: &Packet) -> CoreId {
         let planted = self.stands[stand.0].planted;
@@ -244,9 +248,10 @@ impl Forest {
         self.descend(stand, &stand.counts, key, 0)
     }
 
-    /// Where the next packet of the connection goes: a long queue lowers a node's bid, and so does distance from home.
+    /// Returns the core of the connection's next packet: a long queue lowers a node's bid, and so
+    /// does distance from home.
     ///
-    /// As long as home is not outbid, where the way leads is known before the bids are.
+    /// As long as home wins, the path is known before the bids are computed.
     #[inline]
     pub(super) fn choose(&self, stand: StandId, key: u64, home: CoreId) -> CoreId {
         let stand = &self.stands[stand.0];
@@ -263,7 +268,8 @@ impl Forest {
         home
     }
 
-    /// From a node to a core, at every node to the child with the highest bid; the home is elsewhere.
+    /// Descends from a node to a core, at every node to the child with the highest bid; the home is
+    /// outside this node.
     #[inline]
     fn descend(&self, stand: &Stand, lengths: &[u64], key: u64, from: usize) -> CoreId {
         let mut at = from;
@@ -273,7 +279,7 @@ impl Forest {
         CoreId::from_index(at - self.first_leaf)
     }
 
-    /// The child of a node with the highest bid.
+    /// Returns the child of a node with the highest bid.
     #[inline]
     fn winner(&self, stand: &Stand, lengths: &[u64], key: u64, at: usize, home: Home) -> usize {
         let children = self.nodes[at].children();
@@ -287,7 +293,7 @@ impl Forest {
         }
     }
 
-    /// What a child that has the home, and its siblings, bid with.
+    /// Returns the home that a child and its siblings use for their bids if the child contains it.
     #[inline]
     fn seen_from(&self, child: usize) -> Home {
         let node = &self.nodes[child];
@@ -297,7 +303,7 @@ impl Forest {
         }
     }
 
-    /// The child with the highest bid, where its chance is to be proportional to its cores.
+    /// Returns the child with the highest bid if chances are to be proportional to numbers of cores.
     fn by_logarithm(&self, stand: &Stand, lengths: &[u64], key: u64, home: Home, children: Range<usize>) -> usize {
         let bid = |(place, child): (usize, usize)| {
             let (cores, length) = (stand.counts[child] as f64, lengths[child] * u64::from(home.permille(place)));
@@ -307,7 +313,7 @@ impl Forest {
         highest(bids).expect("a node on the way has a core")
     }
 
-    /// How the cores of a node, of which it has at least one, are spread over its children.
+    /// Returns how the eligible cores of a node, at least one, are spread over its children.
     #[inline]
     fn siblings(&self, stand: &Stand, at: usize) -> Siblings {
         let children = self.nodes[at].children();
@@ -342,7 +348,7 @@ impl Forest {
     }
 }
 
-/// How the cores that may be chosen are spread over the children of a node.
+/// The distribution of the eligible cores over the children of a node.
 enum Siblings {
     /// All under this child.
     Only(usize),
@@ -352,7 +358,7 @@ enum Siblings {
     Uneven,
 }
 
-/// Visits a node and all above it.
+/// Visits a node and all its ancestors.
 #[inline]
 fn climb(nodes: &[Node], from: usize, mut visit: impl FnMut(usize)) {
     let mut node = from;
@@ -363,7 +369,7 @@ fn climb(nodes: &[Node], from: usize, mut visit: impl FnMut(usize)) {
     }
 }
 
-/// The child of a node on the way from there to a node below.
+/// Returns the child of `above` that contains `below`.
 #[inline]
 fn child_above(nodes: &[Node], above: usize, below: usize) -> usize {
     let mut node = below;
@@ -373,13 +379,13 @@ fn child_above(nodes: &[Node], above: usize, below: usize) -> usize {
     node
 }
 
-/// Whether two sets of cores are the same; without a branch for each, so that it is fast.
+/// Whether two sets of cores are the same. Without a branch for each core, so it is fast.
 #[inline]
 pub(super) fn same(a: &[CoreId], b: &[CoreId]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |differs, (a, b)| differs | (a.0 ^ b.0)) == 0
 }
 
-/// The nodes of a topology, level by level, and their salts.
+/// Returns the nodes of a topology, level by level, and their salts.
 fn nodes(topology: &Topology, distance: Distance) -> Result<(Vec<Node>, Vec<u64>), BuildError> {
     let cores = topology.cores();
     let stride = cores.next_power_of_two().max(1000);
@@ -443,7 +449,7 @@ mod tests {
         }
     }
 
-    /// The bids of the children of a node.
+    /// Returns the bids of the children of a node.
     fn bids(forest: &Forest, stand: StandId, node: usize, key: u64, home: CoreId) -> Vec<f64> {
         let stand = &forest.stands[stand.0];
         let home = match &forest.nodes[node] {
@@ -507,7 +513,7 @@ mod tests {
         assert_eq!([12345, 1, 2, 3].map(|key| forest.find_home(stand, key)), [3, 7, 5, 4].map(CoreId));
     }
 
-    /// What the specification says in its own words: floats, no counts, every mean taken anew.
+    /// A direct implementation of the specification: floats, no counts, every mean computed again.
     fn naive(tree: &Topology, lengths: &[u32], eligible: &[CoreId], key: u64, home: Option<CoreId>) -> CoreId {
         let mut group: Vec<CoreId> = eligible.to_vec();
         for level in 1..=tree.depth() {
@@ -596,7 +602,8 @@ mod tests {
         }
     }
 
-    /// A group that loses a core bids less, and no other bids otherwise: who moves leaves a group of the core that goes.
+    /// A group that loses a core bids less, and no other bid changes: connections leave only the
+    /// groups of the removed core.
     #[test]
     fn without_a_core_connections_leave_its_groups_alone() {
         let tree = e5355();

@@ -1,4 +1,4 @@
-//! After construction nothing allocates: no policy, and not the mechanism, in random histories too.
+//! After construction, neither the policies nor the mechanism allocate, in random histories too.
 
 use humpyard_core::mechanism::{ExitOrder, FlowOrder, Limits, Split, WhenFull};
 use humpyard_core::policy::Family;
@@ -36,7 +36,7 @@ fn histories() -> impl Iterator<Item = History> {
     })
 }
 
-/// Allocations while the scheduler of this spec goes through the history; the driver makes none.
+/// Returns the number of allocations while the scheduler of this spec runs the history; the driver makes none.
 fn allocations_of(spec: &str, history: &History) -> u64 {
     let spec: PolicySpec = spec.parse().expect("a registered name");
     let mut scheduler = spec.build(&history.config()).expect("a valid set-up");

@@ -1,4 +1,4 @@
-//! The scenarios do what they are about: what is never reached tests nothing.
+//! The scenarios reach what they are about; a scenario that does not would test nothing.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use humpyard_core::unit::Time;
 use humpyard_policies::spec::PolicySpec;
 use humpyard_testkit::{Memory, Player, Scenario};
 
-/// The journal of a scenario with this policy.
+/// Returns the journal of a scenario with this policy.
 fn journal(spec: &str, name: &str) -> Vec<Record> {
     let corpus = Scenario::corpus();
     let scenario = corpus.iter().find(|scenario| scenario.name == name).expect("a scenario of this name");
@@ -31,7 +31,7 @@ fn names(reasons: &[DropReason]) -> BTreeSet<&'static str> {
     reasons.iter().map(|reason| reason.name()).collect()
 }
 
-/// The services that cores went over to, in order.
+/// Returns the services to which cores moved, in order.
 fn switches(spec: &str, name: &str) -> Vec<ServiceId> {
     let to = |record: Record| if let Event::Switch(switch) = record.event { Some(switch.to) } else { None };
     journal(spec, name).into_iter().filter_map(to).collect()

@@ -1,4 +1,4 @@
-//! An allocator that counts.
+//! An allocator that counts allocations and bytes.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::Cell;
@@ -6,17 +6,18 @@ use core::hint::black_box;
 use std::alloc::System;
 
 thread_local! {
-    /// Allocations of this thread, so that no other test and not the harness is counted.
+    /// The number of allocations of this thread, so that other tests and the harness do not count.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-    /// Bytes that this thread has allocated and not given back.
+    /// The bytes that this thread has allocated and not freed.
     static HELD: Cell<i64> = const { Cell::new(0) };
 }
 
-/// The system's allocator, counted.
+/// The system's allocator with counters.
 struct Counting;
 
-// SAFETY: every method hands its arguments unchanged to the system's allocator, whose contract is the same. Counting
-// touches thread-locals without destructor or lazy start, so it neither allocates nor fails.
+// SAFETY: every method passes its arguments unchanged to the system's allocator, whose contract is
+// the same. Counting uses thread-locals without destructor or lazy initialisation, so it neither
+// allocates nor fails.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
@@ -46,19 +47,19 @@ fn hold(bytes: i64) {
     HELD.set(HELD.get() + bytes);
 }
 
-/// What `run` gives, and how often it allocated.
+/// Returns the result of `run`, and the number of its allocations.
 pub(crate) fn allocations<R>(run: impl FnOnce() -> R) -> (R, u64) {
     let before = ALLOCATIONS.get();
     let result = run();
     (result, ALLOCATIONS.get() - before)
 }
 
-/// Runs something; returns how often it allocated.
+/// Calls `run`. Returns the number of its allocations.
 pub(crate) fn count_allocations(run: &mut dyn FnMut()) -> u64 {
     allocations(run).1
 }
 
-/// What `make` gives, and how many bytes that holds.
+/// Returns the result of `make`, and the bytes that it holds.
 pub(crate) fn bytes_held<R>(make: impl FnOnce() -> R) -> (R, i64) {
     let before = HELD.get();
     let made = make();

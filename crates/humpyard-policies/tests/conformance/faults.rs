@@ -1,4 +1,4 @@
-//! Policies that are wrong on purpose: each check of the suite catches the one that breaks it.
+//! Faulty policies: each check of the suite detects the policy that violates it.
 
 use core::cell::Cell;
 use std::rc::Rc;
@@ -17,52 +17,52 @@ use humpyard_testkit::conformance::{Subject, Trial};
 
 use crate::counting::count_allocations;
 
-/// What is wrong.
+/// The fault of a policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fault {
-    /// Nothing: all promises are kept.
+    /// No fault: the policy keeps all promises.
     None,
-    /// Sharing: heads that follow others are forgotten.
+    /// Sharing: it forgets heads that follow others.
     ForgetsHeads,
-    /// Sharing: a client that is alone is not served.
+    /// Sharing: it does not serve a client that is alone.
     LeavesTheLast,
-    /// Sharing: asked again, it picks another.
+    /// Sharing: a second question gets another pick.
     IsFickle,
-    /// Sharing: it picks whom it was not offered.
+    /// Sharing: it picks clients that were not offered.
     PicksAnyone,
-    /// Sharing: what it counts does not add up.
+    /// Sharing: its counts do not add up.
     Miscounts,
     /// Sharing: it allocates when packets arrive.
     Allocates,
-    /// Sharing: being asked changes what it picks later.
+    /// Sharing: questions change its later picks.
     CountsQuestions,
-    /// Sharing: after so many runs it decides otherwise.
+    /// Sharing: after this many runs it decides differently.
     RemembersRuns(u32),
-    /// Steering: each packet to the next core.
+    /// Steering: it sends each packet to the next core.
     Sprays,
-    /// Steering: cores are counted, so that all flows move when one goes.
+    /// Steering: it depends on the number of cores, so all flows move when a core goes.
     CountsCores,
-    /// Steering: to a core that may not serve the packet.
+    /// Steering: it steers to a core that may not serve the packet.
     Trespasses,
-    /// Steering: to a queue that it did not ask for.
+    /// Steering: it steers to a queue that it did not request.
     Overreaches,
-    /// Steering: it promises that no core is idle, and looks at none.
+    /// Steering: it promises that no core is idle, but does not check the cores.
     PromisesTooMuch,
-    /// Allocation: the first service has all cores but one for each other.
+    /// Allocation: it gives all cores to the first service but one to each other.
     Hoards,
-    /// Allocation: the last service has no core.
+    /// Allocation: it gives the last service no core.
     Abandons,
-    /// Allocation: cores follow the first service and never come back.
+    /// Allocation: cores go to the first service and never come back.
     NeverReturns,
-    /// Leaves cores idle though packets of other services wait.
+    /// It leaves cores idle while packets of other services wait.
     LeavesCoresIdle,
-    /// Gives idle cores to packets that come, and none that is done to packets that wait.
+    /// It gives idle cores to new packets, but never gives a core that has completed a packet to waiting ones.
     KeepsCores,
-    /// Allocation: it moves cores although it said that it does not.
+    /// Allocation: it moves cores although it declares that it does not.
     MovesUnasked,
-    /// Estimation: packets are no work.
+    /// Estimation: it estimates no work.
     Nothing,
-    /// Estimation: asked again, it answers more.
+    /// Estimation: each further question gets a greater answer.
     Grows,
 }
 
@@ -70,9 +70,9 @@ enum Fault {
 #[derive(Debug)]
 struct Sharing {
     fault: Fault,
-    /// Runs of the subject that have begun.
+    /// The number of runs of the subject that have begun.
     runs: Rc<Cell<u32>>,
-    /// How many of them had begun before this one.
+    /// The number of runs that had begun before this one.
     run: Option<u32>,
     offered: IdSet<ClientId>,
     clients: usize,
@@ -137,7 +137,7 @@ impl Share for Sharing {
     fn set_weight(&mut self, _: Time, _: ClientId, _: Weight) {}
 }
 
-/// Rendezvous hashing.
+/// Rendezvous hashing, with a fault.
 #[derive(Debug)]
 struct Steering {
     fault: Fault,
@@ -161,7 +161,7 @@ impl Steer for Steering {
     }
 }
 
-/// Deals cores to services in turn.
+/// Assigns cores to services in turn, with a fault.
 #[derive(Debug)]
 struct Allocation {
     fault: Fault,
@@ -206,7 +206,7 @@ impl Allocate for Allocation {
     }
 }
 
-/// Estimates the length.
+/// Estimates the length, with a fault.
 #[derive(Debug)]
 struct Estimation {
     fault: Fault,
@@ -251,7 +251,7 @@ impl Subject for Faulty {
 
     fn promises(&self) -> &'static [Promise] {
         match (self.family, self.fault) {
-            // Else that would be broken before the account.
+            // Without this, another check would fail before the account.
             (_, Fault::ForgetsHeads) | (Family::Estimate, _) => &[],
             (Family::Share, _) | (_, Fault::PromisesTooMuch | Fault::LeavesCoresIdle | Fault::KeepsCores) => {
                 &[Promise::WorkConserving]
@@ -297,7 +297,7 @@ impl Subject for Faulty {
     }
 }
 
-/// What the suite finds, in the first scenario in which it finds something.
+/// Returns the first violation that the suite finds in the scenarios.
 fn found(family: Family, fault: Fault) -> Option<String> {
     let corpus = Scenario::corpus();
     corpus.iter().find_map(|scenario| {

@@ -1,7 +1,8 @@
-//! Every registered policy, in every scenario of the corpus: packets are conserved, promises kept, and nothing is allocated.
+//! Every registered policy, in every scenario of the corpus: packets are conserved, promises kept,
+//! and nothing is allocated.
 //!
-//! What is registered is found in the registry, with the variants that each policy names; what is promised is in its `INFO`.
-//! So a new policy is held to all of this without a line here.
+//! The registry lists the policies, and each policy names its variants and, in its `INFO`, its
+//! promises. So a new policy is checked without a line here.
 
 mod allocation;
 mod corpus;

@@ -1,4 +1,5 @@
-//! How much memory a client costs a sharing policy, and a flow a steering policy: everything that grows with them counts.
+//! The memory of a sharing policy per client, and of a steering policy per flow: everything that
+//! grows with them counts.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{CoreId, FlowId, Id, IdVec};
@@ -10,14 +11,14 @@ use humpyard_policies::spec::PolicySpec;
 
 use crate::counting::bytes_held;
 
-/// The most bytes of a client.
+/// The most bytes per client.
 const BYTES_MAX: f64 = 64.0;
 
-/// Policies that need more: as much.
+/// Policies that need more, with their limits in bytes per client.
 const EXCEPTIONS: [(&str, f64); 6] =
     [("gr3mp", 72.0), ("qfq+", 108.0), ("efq", 112.0), ("efq-warm", 114.0), ("lap", 80.0), ("efq-lap", 136.0)];
 
-/// Bytes that are held for so many clients.
+/// Returns the bytes that a sharing policy holds for `clients` clients.
 fn bytes(spec: &str, clients: usize) -> i64 {
     let spec: PolicySpec = spec.parse().expect("registered");
     let config = SchedulerConfig { clients, ..SchedulerConfig::default() };
@@ -41,11 +42,11 @@ fn clients_are_small() {
     assert!(larger.is_empty(), "bytes of a client: {larger:?}");
 }
 
-/// The most bytes of a flow, of steering policies that know flows; others have none.
+/// The most bytes per flow of the steering policies that store flows; all others need none.
 const FLOWS: [(&str, f64); 5] =
     [("h-cahrw", 16.0), ("ap", 112.0), ("gps-hrw", 60.0), ("ps-hrw", 76.0), ("flow-slice", 16.0)];
 
-/// Bytes that a steering policy holds for so many flows, and the policy.
+/// Returns a steering policy for `flows` flows, and the bytes that it holds.
 fn steering(spec: &str, cores: usize, flows: usize) -> (AnySteer, i64) {
     let spec: PolicySpec = spec.parse().expect("registered");
     let config = SchedulerConfig { cores, flows, ..SchedulerConfig::default() };
@@ -62,7 +63,7 @@ fn flows_are_small() {
     }
 }
 
-/// On 1,024 cores sets of cores are in a pool that grows no further, and still every flow finds a core.
+/// On 1,024 cores the pool of sets of cores has reached its limit, and every flow still finds a core.
 #[test]
 fn a_million_flows_on_a_thousand_cores() {
     let (flows, cores) = (1 << 20, 1024);

@@ -1,4 +1,4 @@
-//! Whatever is registered, in every scenario.
+//! Every registered policy, in every scenario.
 #![expect(clippy::print_stdout, reason = "what was played, and what was skipped and why, is for a person to read")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,13 +11,13 @@ use humpyard_testkit::{History, Scenario};
 use crate::counting::count_allocations;
 use crate::subject::Registered;
 
-/// What became of one policy in all its ways and all scenarios.
+/// The results of one policy in all its variants and all scenarios.
 #[derive(Default)]
 struct Report {
     played: usize,
-    /// How often each promise was kept.
+    /// The number of times that each promise was kept.
     kept: BTreeMap<&'static str, usize>,
-    /// What was skipped, why, and where.
+    /// The promises that were skipped, with the reason, and where.
     skipped: BTreeMap<(String, Skip), BTreeSet<String>>,
 }
 
@@ -37,7 +37,7 @@ impl Report {
     }
 }
 
-/// Whether the reason is one, in this history.
+/// Whether the reason is valid in this history.
 fn is_a_reason(why: &Skip, history: &History, spec: &str) -> bool {
     match why {
         Skip::OwnBound => true,
@@ -45,7 +45,7 @@ fn is_a_reason(why: &Skip, history: &History, spec: &str) -> bool {
         Skip::OneCore => history.cores == 1,
         Skip::OwnCores => spec.contains("allocate="),
         Skip::FewCores => history.cores < history.estimates.len(),
-        // Defaults go with every configuration.
+        // Defaults fit every configuration.
         Skip::Refused(_) => spec.contains(':'),
     }
 }

@@ -1,4 +1,4 @@
-//! What is held to its promises.
+//! The subjects whose promises are checked.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::policy::{BuildError, Family, Info, Promise};
@@ -13,7 +13,7 @@ pub(crate) struct Registered {
 }
 
 impl Registered {
-    /// A registered policy in all the ways it is played: each of its variants, alone and with partners.
+    /// Returns a registered policy in all its configurations: each of its variants, alone and with partners.
     pub(crate) fn all(entry: &Entry) -> Vec<Self> {
         let partnered = |spec: String| match entry.info.family {
             Family::Steer => vec![format!("allocate=static/steer={spec}"), spec],

@@ -1,4 +1,4 @@
-//! Every registered policy keeps the contract of its trait, and the mechanism's account balances over it.
+//! Every registered policy keeps the contract of its trait, and the mechanism's account balances.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, Id};
@@ -13,15 +13,15 @@ use proptest::prelude::*;
 
 use crate::shapes::{cases, every_shape, names, play_twice, promises, specs};
 
-/// Sharing policies with which a steering policy is played in one history.
+/// The number of sharing policies with which each steering policy runs in one history.
 const SHARES_EACH: usize = 4;
 
-/// The sharing policy of this spec, under watch.
+/// Builds the sharing policy of this spec, with checks of its contract.
 fn checked(spec: &str, config: &SchedulerConfig) -> Result<Checked<AnyShare>, BuildError> {
     Ok(Checked::new(spec.parse::<PolicySpec>()?.build_share(config)?, promises(spec)))
 }
 
-/// Plays a history to a steering policy under watch, with and without an allocation.
+/// Plays a history to a steering policy with checks, with and without an allocation.
 fn steered_by(steer: &str, share: &str, topology: Option<&Topology>, history: &History) -> Result<(), TestCaseError> {
     let spec: PolicySpec = steer.parse().expect("a registered policy");
     for allocated in [false, true] {
@@ -36,13 +36,13 @@ fn steered_by(steer: &str, share: &str, topology: Option<&Topology>, history: &H
     Ok(())
 }
 
-/// Whether the decisions are the same, in histories of which the second has so many events before the first of the other.
+/// Whether the decisions are the same. The second history has `by` events before the first event of the other.
 fn same_but_for_numbers(log: &Log, later: &Log, by: usize) -> bool {
     let moved = log.decisions.iter().map(|decision| Decision { arrival: decision.arrival + by, ..*decision });
     moved.eq(later.decisions.iter().copied())
 }
 
-/// Every service needs a core of its own where cores are allocated.
+/// Limits the services to the number of cores: with allocation, every service needs a core.
 fn with_a_core_for_each_service(shape: Shape) -> Shape {
     Shape { services: shape.services.min(shape.cores), ..shape }
 }
@@ -129,7 +129,7 @@ proptest! {
         let shares = names(Family::Share);
         let first = history.seed.0 as usize % shares.len();
         for (place, steer) in specs(Family::Steer).iter().enumerate() {
-            // Others with every history, so that all pairs come up.
+            // Each history uses other policies, so that all pairs occur.
             for turn in 0..SHARES_EACH {
                 steered_by(steer, shares[(first + place + 5 * turn) % shares.len()], None, &history)?;
             }

@@ -1,4 +1,4 @@
-//! Cores come and go under a steering policy that stays: what moves, and whether order is kept.
+//! Cores come and go under a steering policy that stays: which flows move, and whether order is kept.
 
 use std::collections::BTreeMap;
 
@@ -17,10 +17,11 @@ use crate::shapes::{cases, every_shape, names, promising};
 
 const FLOWS: u32 = 4000;
 
-/// A scheduler of eight cores, in a tree, through which every flow sends one packet at a time.
+/// A scheduler of eight cores in a tree; every flow sends one packet at a time through it.
 struct Host {
     scheduler: AnyScheduler,
-    /// Whether all flows send before any packet is served: else each packet is served before the next comes.
+    /// Whether all flows send before any packet is served; otherwise each packet is served before
+    /// the next arrives.
     together: bool,
 }
 
@@ -39,7 +40,7 @@ impl Host {
         Self { scheduler: spec.build(&config).expect("a valid set-up"), together }
     }
 
-    /// Where each flow is, if packets are steered to these cores.
+    /// Returns the core of each flow if packets are steered to these cores.
     fn targets(&mut self, cores: &[u16]) -> Vec<CoreId> {
         let cores: Vec<CoreId> = cores.iter().copied().map(CoreId).collect();
         self.scheduler.steer_among(Time::ZERO, &cores, false).expect("every service has cores");
@@ -59,7 +60,7 @@ impl Host {
         found.into_values().collect()
     }
 
-    /// Serves all that waits.
+    /// Serves all packets that wait.
     fn serve(&mut self, found: &mut BTreeMap<FlowId, CoreId>) {
         while let Some(core) = self.scheduler.next_core(Time::ZERO) {
             if let Some(dispatch) = self.scheduler.next(Time::ZERO, core) {
@@ -70,12 +71,12 @@ impl Host {
     }
 }
 
-/// Flows that move, and that must, while cores go, and while they come back.
+/// The flows that move and those that must move, when cores go and when they come back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Moves {
-    /// When cores go: those that move, and those of the cores that go.
+    /// When cores go: the flows that move, and those on the cores that go.
     gone: (usize, usize),
-    /// When cores come: those that move, and those that move to the cores that come.
+    /// When cores come: the flows that move, and those that move to the cores that come.
     come: (usize, usize),
 }
 
@@ -101,13 +102,14 @@ impl Moves {
         moves
     }
 
-    /// How many move over how many must.
+    /// Returns the ratio of flows that move to flows that must.
     fn over_least(self) -> [f64; 2] {
         [self.gone, self.come].map(|(moved, least)| moved as f64 / least.max(1) as f64)
     }
 }
 
-/// Who promises minimal disruption moves what must move, and so do policies with a table or with sets of cores.
+/// Policies that promise minimal disruption move only the flows that must move, and so do policies
+/// with a table or with sets of cores.
 #[test]
 fn no_more_flows_move_than_must() {
     let promising = promising(Family::Steer, Promise::MinimalDisruption);
@@ -120,16 +122,16 @@ fn no_more_flows_move_than_must() {
             "{spec}: a quarter of all is on two of eight cores: {moves:?}"
         );
     }
-    // Sets of cores lose those that go, and learn of those that come when they are built anew. A few connections have several
-    // cores, and go from one to another.
+    // Sets of cores lose the cores that go, and include those that come when they are rebuilt. A
+    // few connections have several cores, and move between them.
     for (spec, most) in [("ps-hrw", 1.03), ("ps-hrw:guard=true", 1.03), ("gps-hrw", 1.03), ("ap", 1.1)] {
         let moves = Moves::of(spec, true);
         assert!(moves.over_least()[0] < most && moves.come.0 < FLOWS as usize / 50, "{spec}: {moves:?}");
     }
 }
 
-/// A tree moves also what evens out its groups: of 8 cores without the last, a seventh of half of all leaves its socket. A hash
-/// modulo the cores moves nearly all.
+/// A tree also moves flows that even out its groups: if the last of 8 cores goes, a seventh of half
+/// of all flows leaves its socket. A hash modulo the cores moves nearly all.
 #[test]
 fn what_moves_more_is_known() {
     for (spec, least, most) in [("h-cahrw", 1.2, 2.2), ("conn:hash=mix", 5.0, 7.5)] {
@@ -141,7 +143,8 @@ fn what_moves_more_is_known() {
 proptest! {
     #![proptest_config(cases(24))]
 
-    /// Any steering policy goes on with fewer cores; flows keep their order where the policy keeps it, or is asked to.
+    /// Any steering policy continues with fewer cores; flows keep their order if the policy keeps
+    /// it or is asked to.
     #[test]
     fn cores_come_and_go_under_any_policy(shape in every_shape(), left in 1..=4_usize) {
         let history = History::generate(&Shape { services: shape.services.min(shape.cores), ..shape });

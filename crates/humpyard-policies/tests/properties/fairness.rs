@@ -15,30 +15,31 @@ use proptest::prelude::*;
 
 use crate::shapes::{cases, from_the_start, play, seeds};
 
-/// Theorem 1 of Goyal, Vin, Cheng: l_i/w_i + l_j/w_j, by what packets cost in the end.
+/// Theorem 1 of Goyal, Vin, Cheng: l_i/w_i + l_j/w_j, by the actual work of packets.
 ///
-/// At a pick on one core nothing is in service, every tag is settled, and so wrong estimates cost nothing.
+/// At a pick on one core no packet is in service and every tag is settled, so wrong estimates cost nothing.
 const SFQ: Bound = Bound { fixed: 0, part: |extent| extent.used };
 
-/// A packet of the one finishes after the packet of the other that went before it, by estimates.
+/// A packet of one client finishes after the packet of the other that went before it, by estimates.
 const FINISH_ORDER: Bound = Bound { fixed: 0, part: |extent| longest(extent) + extent.overrun };
 
-/// The first stride of every client, no less than the longest packet.
+/// The first stride of every client: at least the longest packet.
 const STRIDE_QUANTUM: u64 = 20_000;
 
-/// Passes begin a first stride over the weight apart, and stay within a packet over the weight of each other, or that.
+/// Passes begin a first stride over the weight apart. They stay within that distance, or a packet
+/// over the weight.
 const STRIDE: Bound =
     Bound { fixed: 0, part: |extent| if extent.used > STRIDE_QUANTUM { extent.used } else { STRIDE_QUANTUM } };
 
-/// A core is handed up to this many packets, or so many cores one each.
+/// The most packets that a core takes at once, or the number of cores that take one each.
 const SERVED_AT_ONCE: u64 = 3;
 
-/// Tags of packets in service still hold estimates: each may be off by its error, in both ends of an interval. With exact
-/// estimates this is theorem 1 again, for the packets that went to cores.
+/// Tags of packets in service still contain estimates: each may be off by its error, at both ends of an
+/// interval. With exact estimates this is theorem 1 again, for the packets that went to cores.
 const SFQ_SEVERAL_STARTED: Bound =
     Bound { fixed: 0, part: |extent| longest(extent) + 2 * SERVED_AT_ONCE * extent.error };
 
-/// What is complete lags what has started by the packets in service.
+/// Completed service lags started service by the packets in service.
 const SFQ_SEVERAL_COMPLETED: Bound =
     Bound { fixed: 0, part: |extent| longest(extent) + SERVED_AT_ONCE * (2 * extent.error + extent.used) };
 
@@ -46,9 +47,10 @@ fn longest(extent: &Extent) -> u64 {
     extent.used.max(extent.estimate)
 }
 
-/// Nobody starts ahead of virtual time, so nobody is ahead by more than a packet. Nobody is behind by more than a packet and,
-/// over the total of the weights, the longest packet of another and what each of the others used beyond an estimate. From
-/// one end of an interval to the other a client may go all the way, and both may.
+/// No client starts ahead of virtual time, so none is ahead by more than a packet. No client is
+/// behind by more than a packet plus, over the total of the weights, two terms: the longest packet
+/// of another client, and the work of all others beyond their estimates. Between the ends of an
+/// interval, both clients may cross this whole range.
 fn efq_bound(history: &History, error_permille: u32, total: u64) -> Bound {
     let error = history.longest * u64::from(error_permille) / 1000;
     let others = history.weights.len() as u64 - 1;
@@ -58,12 +60,12 @@ fn efq_bound(history: &History, error_permille: u32, total: u64) -> Bound {
     }
 }
 
-/// A turn ends with less credit left than the head was estimated to cost, and with at most one overrun of debt.
+/// A turn ends with less credit than the head's estimate, and with a debt of at most one overrun.
 const fn drr_bound(quantum: u64) -> Bound {
     Bound { fixed: quantum, part: |extent| extent.estimate + extent.overrun }
 }
 
-/// A turn ends with a debt below the cost of one packet; credit is never left.
+/// A turn ends with a debt below the cost of one packet; no credit remains.
 const fn surplus_bound(quantum: u64) -> Bound {
     Bound { fixed: quantum, part: |extent| extent.used }
 }
@@ -107,7 +109,8 @@ proptest! {
         }
     }
 
-    // All shares are reserved. Were they of those in the system, who leaves would leave the others behind.
+    // All shares are reserved. If only clients in the system had shares, a client that leaves could
+    // leave the others behind.
     #[test]
     fn efq_on_one_core(shape in shape(), error_permille in errors()) {
         let history = History::generate(&Shape { error_permille, ..shape });
@@ -118,8 +121,9 @@ proptest! {
         }
     }
 
-    // Whose head would finish first is served: so of two who were there from the start neither finishes a packet ahead of the
-    // other by more than that packet, and what it used beyond its estimate.
+    // The client whose head would finish first is served. So, of two clients present from the
+    // start, neither finishes a packet far ahead of the other. The bound is that packet plus its
+    // work beyond its estimate.
     #[test]
     fn by_finish_tags_while_clients_stay(shape in shape(), error_permille in errors()) {
         let history = from_the_start(History::generate(&Shape { error_permille, ..shape }));
@@ -129,7 +133,7 @@ proptest! {
         }
     }
 
-    // Strides begin as long as the longest packet.
+    // The first stride is as long as the longest packet.
     #[test]
     fn stride_while_clients_stay(shape in shape(), error_permille in errors()) {
         let shape = Shape { error_permille, unit: WorkUnit::Nanoseconds, ..shape };
@@ -169,7 +173,8 @@ proptest! {
         }
     }
 
-    // Weighted round robin by slots is surplus round robin whose debts outlast idleness: that makes no difference here.
+    // Weighted round robin by slots is surplus round robin whose debts outlast idleness, which
+    // makes no difference here.
     #[test]
     fn wrr_on_one_core(shape in shape(), error_permille in errors(), quanta in 1..=3u64) {
         let history = History::generate(&Shape { error_permille, ..shape });
@@ -180,8 +185,8 @@ proptest! {
         }
     }
 
-    // Heads are offered at once, so packets start in the order of one core; only a turn that was left open by a last packet
-    // in service may be resumed before its place in the round, and that is one quantum more.
+    // Heads are offered at once, so packets start in the order of one core. A turn left open by a last packet
+    // in service may be resumed before its place in the round; that is one quantum more.
     #[test]
     fn drr_on_several_cores(shape in shape()) {
         let history = History::generate(&Shape { cores: 3, flow_order: FlowOrder::Free, ..shape });
@@ -190,7 +195,7 @@ proptest! {
     }
 }
 
-/// The bounds are not so wide that anything would pass: random histories use most of them up.
+/// The bounds are not so wide that every history passes: random histories use most of them.
 #[test]
 fn histories_go_to_the_bounds() {
     let tightest = |play: &dyn Fn(&History) -> f64| {

@@ -1,4 +1,5 @@
-//! A journal says all that was decided: the same run writes the same, and a fresh scheduler answers to it the same.
+//! A journal has all decisions: the same run writes the same journal, and a fresh scheduler that
+//! replays it gives the same answers.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::mechanism::{Event, Record};
@@ -23,7 +24,7 @@ fn journal(spec: &str, history: &History) -> Result<Vec<Record>, TestCaseError> 
     Ok(memory.take())
 }
 
-/// Another answer than the record's; none where a record has no answer.
+/// Returns the record with another answer. `None`: the record has no answer.
 fn contradicted(record: &Record) -> Option<Record> {
     let mut other = record.clone();
     match &mut other.event {
@@ -85,7 +86,8 @@ fn a_journal_is_text_and_back() {
     }
 }
 
-/// At one instant a service has a packet for its idle core, and loses that core, its last: it must be asked for again.
+/// At one instant a service has a packet for its idle core, and loses that core, its last. The
+/// policy must be asked for the service again.
 #[test]
 fn a_service_that_has_just_lost_its_last_core_is_served() {
     let shape = Shape {

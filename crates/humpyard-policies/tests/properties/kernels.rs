@@ -1,4 +1,4 @@
-//! The schedulers of Linux: their bounds, and what they decide.
+//! The schedulers of Linux: their bounds and their decisions.
 
 use humpyard_core::mechanism::{FlowOrder, Never, Scheduler};
 use humpyard_core::policy::{Auto, Build, Share};
@@ -10,12 +10,12 @@ use proptest::prelude::*;
 
 use crate::shapes::{any_shape, cases, play, seeds};
 
-/// An epoch and what was kept of the one before on one side, an epoch on the other, and a packet that goes beyond.
+/// One client has an epoch plus the rest kept from the epoch before, the other an epoch; a packet may overrun.
 const fn linux24_bound(tick: u64) -> Bound {
     Bound { fixed: 3 * tick, part: |extent| extent.used }
 }
 
-/// A slice at either end, and a packet that goes beyond it.
+/// A slice at either end, and a packet that overruns it.
 const fn linux_o1_bound(quantum: u64) -> Bound {
     Bound { fixed: 2 * quantum, part: |extent| extent.used }
 }
@@ -36,7 +36,7 @@ fn fair<Q: Share + Build>(history: &History, params: &Q::Params, bound: Bound) -
     Ok(fairness.tightness())
 }
 
-/// Weights that have ticks and slices of their own.
+/// Generates weights that have their own ticks and slices.
 fn shape() -> impl Strategy<Value = Shape> {
     (seeds(), 2..=6usize, 1..=400usize, prop_oneof![Just(1u32), Just(4u32), Just(11u32)])
         .prop_map(|(seed, clients, events, weight_max)| Shape { seed, clients, events, weight_max, ..Shape::default() })
@@ -59,7 +59,8 @@ proptest! {
         fair::<LinuxO1>(&history, &LinuxO1Params { quantum: Auto::Given(quantum) }, linux_o1_bound(quantum))?;
     }
 
-    // Clients that come and go, other weights, wrong estimates, several cores: epochs that are counted are those that are told.
+    // Clients that come and go, changed weights, wrong estimates, several cores: counting epochs
+    // equals visiting all clients at each epoch.
     #[test]
     fn linux24_decides_as_the_kernel_counts(shape in any_shape(), in_flight in 1..=3usize, error_permille in 0..=1000u32) {
         let history = History::generate(&Shape { in_flight, error_permille, ..shape });
@@ -71,7 +72,7 @@ proptest! {
     }
 }
 
-/// The bounds are not so wide that anything would pass.
+/// The bounds are not so wide that every history passes.
 #[test]
 fn histories_go_to_the_bounds() {
     let tightest = |play: &dyn Fn(&History) -> f64| {

@@ -1,4 +1,4 @@
-//! Shares in the long run, with estimates that are wrong.
+//! Long-run shares with wrong estimates.
 
 use humpyard_core::mechanism::{FlowOrder, Never, Scheduler};
 use humpyard_core::policy::{Build, Share};
@@ -22,14 +22,14 @@ use humpyard_policies::share::wfq::WfqTree;
 use humpyard_policies::share::wrr::Wrr;
 use humpyard_testkit::conformance::LongRun;
 
-/// Packets of a client, for each unit of its weight.
+/// The number of packets of a client, per unit of its weight.
 const PACKETS: usize = 6000;
 
 fn always_backlogged(seed: u64, biased: bool) -> LongRun {
     LongRun::new(seed, PACKETS, biased)
 }
 
-/// The greatest difference of a client's share from its weight's, relative to the latter.
+/// Returns the greatest difference between a client's share and that of its weight, relative to the latter.
 fn greatest_deviation<Q: Share + Build>(run: &LongRun, params: &Q::Params) -> f64 {
     let config = run.history.config();
     let mut scheduler = Scheduler::<Never, _, Never>::new(&config, None, None, || Q::new(params, &config)).unwrap();
@@ -44,8 +44,8 @@ fn sfq_is_within_a_thousandth_though_estimates_are_wrong() {
     }
 }
 
-/// The greatest deviation with wrong estimates, by chance and always the same way, whether a client may be on several cores
-/// at once or not.
+/// Returns the greatest deviation with wrong estimates, random or biased, whether a client may be
+/// on several cores at once or not.
 fn greatest_deviation_of_any<Q: Share + Build>() -> f64 {
     let mut greatest: f64 = 0.0;
     for (seed, biased) in [(1, false), (2, true), (3, true)] {
@@ -81,7 +81,7 @@ fn rounded_tags_and_surpluses_are_within_a_thousandth() {
     assert!(deviations.into_iter().all(|deviation| deviation < 1e-3), "{deviations:?}");
 }
 
-/// What was estimated wrongly is settled, and a turn that comes while the client is in service is not lost.
+/// Wrong estimates are settled, and a client in service does not lose its turn.
 #[test]
 fn rounds_are_within_a_round() {
     let round = 1.0 / 600.0;

@@ -1,4 +1,4 @@
-//! What the policies promise, held against random histories.
+//! The promises of the policies, checked with random histories.
 
 mod conformance;
 mod cores;

@@ -1,4 +1,4 @@
-//! Who keeps the order of what.
+//! Which policies keep which order.
 
 use humpyard_core::id::Id;
 use humpyard_core::mechanism::{FlowOrder, Limits, Never, Scheduler};
@@ -56,7 +56,7 @@ proptest! {
 
     #[test]
     fn round_robin_balances_the_packets_of_a_service(shape in any_shape()) {
-        // Without drops each packet is dispatched by the core it was steered to.
+        // Without drops, each packet is dispatched by the core to which it was steered.
         let history = History::generate(&Shape { packets: 4096, limits: Limits::default(), ..shape });
         let spec: PolicySpec = "rr".parse().expect("registered");
         let log = play(&history, |history| spec.build(&history.config()), &mut ())?;
@@ -66,7 +66,8 @@ proptest! {
     }
 }
 
-/// Whether in any run of packets of the service any two cores get counts that differ by at most one.
+/// Whether, in any run of consecutive packets of the service, any two cores get counts that differ
+/// by at most one.
 fn balanced(history: &History, log: &Log, service: usize) -> bool {
     let mut steered: Vec<(usize, usize)> = log
         .decisions
@@ -89,7 +90,7 @@ fn balanced(history: &History, log: &Log, service: usize) -> bool {
     })
 }
 
-/// The watch is not blind: spraying packets over cores does put flows out of order.
+/// The check detects errors: spraying packets over cores does put flows out of order.
 #[test]
 fn round_robin_does_not_keep_order() {
     let late = (0..20).map(|seed| {

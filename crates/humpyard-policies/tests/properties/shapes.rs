@@ -1,4 +1,4 @@
-//! Drawing shapes, and playing their histories.
+//! Generators of shapes, and functions that play their histories.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::mechanism::{ExitOrder, FlowOrder, Limits, Scheduler, WhenFull};
@@ -10,13 +10,14 @@ use humpyard_testkit::{Event, History, Log, Observer, Player, Shape, explain};
 use proptest::prelude::*;
 use proptest::test_runner::Config;
 
-/// So many cases, ten times as many with `PROPTEST_CASES=2560`; failures are not kept in files, their histories are printed.
+/// Runs `cases` cases, ten times as many with `PROPTEST_CASES=2560`. Failures are not stored in
+/// files; their histories are printed.
 pub(crate) fn cases(cases: u32) -> Config {
     let config = Config::default();
     Config { cases: (cases * config.cases).div_ceil(256), failure_persistence: None, ..config }
 }
 
-/// Every feature of the mechanism beside what [`any_shape`] has: contexts, chains, exits, packets pushed out.
+/// Generates all features of the mechanism beyond [`any_shape`]: contexts, chains, exits, packets pushed out.
 pub(crate) fn every_shape() -> impl Strategy<Value = Shape> {
     let exit = prop_oneof![
         3 => Just(None),
@@ -35,7 +36,7 @@ pub(crate) fn every_shape() -> impl Strategy<Value = Shape> {
     })
 }
 
-/// Cores, limits, units, orders, errors of all sizes.
+/// Generates cores, limits, units, orders, and errors of all sizes.
 pub(crate) fn any_shape() -> impl Strategy<Value = Shape> {
     let machine = (1..=4usize, 1..=3usize, 1..=3usize, prop_oneof![Just(FlowOrder::Hold), Just(FlowOrder::Free)]);
     let limits = (
@@ -68,42 +69,43 @@ pub(crate) fn any_shape() -> impl Strategy<Value = Shape> {
     )
 }
 
-/// The registered policies of a family, with their variants.
+/// Returns the registered policies of a family, with their variants.
 pub(crate) fn specs(family: Family) -> Vec<String> {
     let entries = registry::entries().into_iter().filter(|entry| entry.info.family == family);
     entries.flat_map(|entry| entry.specs()).collect()
 }
 
-/// The registered policies of a family, with their defaults alone: for tests of every pair.
+/// Returns the registered policies of a family, with their defaults alone: for tests of every pair.
 pub(crate) fn names(family: Family) -> Vec<&'static str> {
     let infos = registry::entries().into_iter().map(|entry| entry.info);
     infos.filter(|info| info.family == family).map(|info| info.name).collect()
 }
 
-/// What the registered policy of this spec promises.
+/// Returns the promises of the registered policy of this spec.
 pub(crate) fn promises(spec: &str) -> &'static [Promise] {
     let name = spec.split(':').next().expect("a spec has a name");
     registry::find(name).expect("a registered policy").info.promises
 }
 
-/// The registered policies of a family that promise this, with their variants.
+/// Returns the registered policies of a family that promise this, with their variants.
 pub(crate) fn promising(family: Family, promise: Promise) -> Vec<String> {
     specs(family).into_iter().filter(|spec| promises(spec).contains(&promise)).collect()
 }
 
-/// Whether the sharing policy of this spec takes its queue as one client: then flows may overtake on several cores.
+/// Whether the sharing policy of this spec treats its queue as one client: then flows may overtake
+/// on several cores.
 pub(crate) fn merges_clients(share: &str) -> bool {
     let spec: PolicySpec = share.parse().expect("a registered policy");
     spec.build_share(&SchedulerConfig::default()).expect("a policy for one core").merges_clients()
 }
 
-/// A seed is as good as any other: smaller is not simpler.
+/// Generates seeds without shrinking: a smaller seed is not simpler.
 pub(crate) fn seeds() -> impl Strategy<Value = u64> {
     any::<u64>().no_shrink()
 }
 
-/// The history with all packets there at the start, when virtual time is 0, and no other event: clients stay until they have
-/// been served.
+/// Returns the history with all packets at the start, when virtual time is 0, and no other event:
+/// clients stay until they have been served.
 pub(crate) fn from_the_start(mut history: History) -> History {
     history.events.retain(|(_, event)| matches!(event, Event::Arrive { .. }));
     history.events.iter_mut().for_each(|(time, _)| *time = Time::ZERO);

@@ -1,4 +1,4 @@
-//! Flows that are split over several cores leave in order, whatever steers the others.
+//! Flows that are split over several cores leave in order, with any steering policy for the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,13 +14,13 @@ use proptest::prelude::*;
 
 use crate::shapes::{any_shape, cases, names, play, specs};
 
-/// An exit at which no packet misses its turn, but for want of a reason.
+/// An exit at which no packet loses its turn through a limit or a timeout.
 const PATIENT: ExitOrder = ExitOrder { packets: 4096, timeout: Time::from_ns(1 << 60) };
 
 /// Every flow is an elephant.
 const ALWAYS: Split = Split { cores: 2, share_millionths: 0, window: Time::from_ns(1) };
 
-/// Elephants that begin and end, and some that stay.
+/// Generates splits: with elephants that begin and end, and with some that stay.
 fn any_split() -> impl Strategy<Value = Split> {
     let share = prop_oneof![1 => Just(0u32), 4 => 10_000..=400_000u32];
     (2..=4u16, share, 1_000..=200_000u64).prop_map(|(cores, share_millionths, window)| Split {
@@ -46,7 +46,7 @@ fn split_shape() -> impl Strategy<Value = Shape> {
     )
 }
 
-/// The history with whole packets alone, which may all be split.
+/// Returns the history with whole packets alone, all of which may be split.
 fn whole(mut history: History) -> History {
     for (_, event) in &mut history.events {
         if let Event::Arrive { packet, .. } = event {
@@ -60,7 +60,7 @@ fn build(spec: &PolicySpec, history: &History) -> Result<AnyScheduler, BuildErro
     spec.build(&history.config())
 }
 
-/// What was decided, and how many packets left out of order.
+/// Returns the decisions, and the number of packets that left out of order.
 fn watched(spec: &str, history: &History) -> Result<(Log, u64), TestCaseError> {
     let spec: PolicySpec = spec.parse().expect("a registered policy");
     let mut watch = FlowWatch::new(history);
@@ -68,7 +68,7 @@ fn watched(spec: &str, history: &History) -> Result<(Log, u64), TestCaseError> {
     Ok((log, watch.out_of_order()))
 }
 
-/// The cores on which the packets of each flow were.
+/// Returns the cores that served packets of each flow.
 fn cores_by_flow(history: &History, log: &Log) -> BTreeMap<FlowId, BTreeSet<CoreId>> {
     let mut cores: BTreeMap<FlowId, BTreeSet<CoreId>> = BTreeMap::new();
     for decision in &log.decisions {
@@ -128,7 +128,7 @@ proptest! {
 
     #[test]
     fn a_flow_has_no_more_cores_than_it_is_split_over(shape in split_shape(), cores in 2..=4u16) {
-        // A service at a time, or a flow has the cores of several.
+        // One service alone: with several, a flow has the cores of all of them.
         let split = Some(Split { cores, ..ALWAYS });
         let history = whole(History::generate(&Shape { split, cores: 4, contexts: 1, chains: false, services: 1, ..shape }));
         let (log, _) = watched("rr", &history)?;
@@ -170,7 +170,7 @@ fn crowded(seed: u64) -> Shape {
     Shape { seed, cores: 4, clients: 1, flow_order: FlowOrder::Free, error_permille: 1000, ..Shape::default() }
 }
 
-/// What these tests hold is not true of itself: split flows do overtake, unless they wait at the exit.
+/// The tested property is not trivial: split flows do overtake unless they wait at the exit.
 #[test]
 fn split_flows_overtake_where_the_exit_has_no_patience() {
     let hasty = ExitOrder { packets: 4096, timeout: Time::ZERO };
@@ -199,7 +199,7 @@ fn an_elephant_has_the_work_of_several_cores() {
     }
 }
 
-/// The account counts what was split, and elephants that come again.
+/// The account counts split packets, and elephants that begin again.
 #[test]
 fn elephants_and_their_packets_are_counted() {
     let history = whole(History::generate(&Shape { exit: Some(PATIENT), split: Some(ALWAYS), ..crowded(1) }));

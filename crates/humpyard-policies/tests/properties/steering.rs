@@ -1,4 +1,4 @@
-//! What steering policies promise of any set of cores.
+//! The promises of steering policies for any set of cores.
 
 use humpyard_core::id::{CoreId, Id, IdVec};
 use humpyard_core::packet::Packet;
@@ -13,7 +13,8 @@ use crate::shapes::{cases, promising};
 
 const CORES: usize = 16;
 
-/// Where a fresh policy on 16 cores sends packets with these keys, and backlogs, if these cores are eligible.
+/// Returns the targets of packets with these keys and backlogs, under a fresh policy on 16 cores,
+/// of which `eligible` are eligible.
 fn targets(spec: &str, eligible: &[usize], packets: &[(u64, u32)]) -> Vec<CoreId> {
     let history = History::generate(&Shape { cores: CORES, events: 0, ..Shape::default() });
     let spec: PolicySpec = spec.parse().expect("a registered policy");
@@ -40,12 +41,12 @@ fn packets() -> impl Strategy<Value = Vec<(u64, u32)>> {
     prop::collection::vec((any::<u64>(), 0..50u32), 1..100)
 }
 
-/// Some of the cores, ascending.
+/// Generates a set of cores, ascending.
 fn some_cores(at_least: usize) -> impl Strategy<Value = Vec<usize>> {
     subsequence((0..CORES).collect::<Vec<_>>(), at_least..=CORES)
 }
 
-/// A connection, whatever happens around it, stays on its core.
+/// Checks that a connection stays on its core, whatever happens to other packets.
 fn stays(spec: &str, eligible: &[usize], packets: &[(u64, u32)]) -> Result<(), TestCaseError> {
     let there = targets(spec, eligible, packets);
     let backwards: Vec<(u64, u32)> = packets.iter().rev().map(|&(key, backlog)| (key, 50 - backlog)).collect();
@@ -55,7 +56,7 @@ fn stays(spec: &str, eligible: &[usize], packets: &[(u64, u32)]) -> Result<(), T
     Ok(())
 }
 
-/// Without one core its connections go elsewhere, and no others.
+/// Checks that without one core only its connections move.
 fn moves_those_of(spec: &str, gone: usize, eligible: &[usize], packets: &[(u64, u32)]) -> Result<(), TestCaseError> {
     let left: Vec<usize> = eligible.iter().copied().filter(|&core| core != gone).collect();
     let before = targets(spec, eligible, packets);
@@ -87,7 +88,7 @@ proptest! {
         for spec in promising(Family::Steer, Promise::MinimalDisruption) {
             moves_those_of(&spec, gone, &eligible, &packets)?;
         }
-        // What has a queue in its bid does so for any queues that stay as they are.
+        // Policies with queues in their bids also promise this while the queues do not change.
         moves_those_of("ahrw", gone, &eligible, &packets)?;
         moves_those_of("ahrw:form=log", gone, &eligible, &packets)?;
     }

@@ -24,7 +24,8 @@ const LAYOUTS: [&str; 8] = [
     "allocate=static/steer=conn/share=wrr",
 ];
 
-/// Plays a history in which `after` takes over from `before` half-way; packets that came out of the order of their flow.
+/// Plays a history in which `after` takes over from `before` half-way. Returns the number of
+/// packets out of the order of their flow.
 fn swapped(before: &str, after: &str, history: &History) -> Result<u64, TestCaseError> {
     let spec = |text: &str| text.parse::<PolicySpec>().expect("a registered policy");
     let (before, after) = (spec(before), spec(after));
@@ -113,8 +114,8 @@ proptest! {
     }
 }
 
-/// Plays a history up to half of its events, replaces the scheduler by one of other policies and other cores as soon as nothing is
-/// in service, and plays on.
+/// Plays the first half of a history. As soon as no packet is in service, replaces the scheduler by
+/// one with other policies and other cores, and plays the rest.
 fn replaced(before: &str, after: &str, history: &History, cores: usize) -> Result<u64, TestCaseError> {
     let spec = |text: &str| text.parse::<PolicySpec>().expect("a registered policy");
     let mut watch = FlowWatch::new(history);
@@ -133,7 +134,7 @@ fn replaced(before: &str, after: &str, history: &History, cores: usize) -> Resul
     Ok(watch.out_of_order())
 }
 
-/// Weights given on the way hold under whoever takes over.
+/// Weights set during a run hold under the policy that takes over.
 #[test]
 fn weights_outlast_a_swap() {
     let spec = |text: &str| text.parse::<PolicySpec>().expect("a registered policy");

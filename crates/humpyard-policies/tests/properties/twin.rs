@@ -1,4 +1,4 @@
-//! Fast policies decide as their naive twins do.
+//! Fast policies decide as their naive twins.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId};
@@ -36,12 +36,12 @@ fn same_as_twin(history: &History) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Powers of two, so that nothing is ever rounded.
+/// Returns a power of two, so that nothing is ever rounded.
 fn binary(weight: Weight) -> Weight {
     Weight::new(1 << (weight.get() % 5)).expect("a power of two")
 }
 
-/// Short packets that are all there when the first is served.
+/// Returns a history of short packets that all arrive before the first is served.
 fn all_at_the_start(seed: u64, clients: usize, events: usize) -> History {
     let shape = Shape {
         seed,
@@ -57,7 +57,7 @@ fn all_at_the_start(seed: u64, clients: usize, events: usize) -> History {
     from_the_start(History::generate(&shape).with_weights(dividing))
 }
 
-/// A policy whose every pick is one that its twin could make, were it as little exact.
+/// A policy checked against its twin: every pick must be one that the twin could make with the same rounding.
 struct BesideTwin {
     policy: Eevdf,
     twin: NaiveEevdf,
@@ -112,20 +112,21 @@ impl Share for BesideTwin {
 proptest! {
     #![proptest_config(cases(200))]
 
-    // A client that wakes starts at the rounded virtual time, so exact ties are only sure where nothing is ever rounded.
+    // A client that wakes starts at the rounded virtual time, so exact ties are certain only if
+    // nothing is ever rounded.
     #[test]
     fn sfq_decides_as_exact_fractions_do(shape in any_shape(), in_flight in 1..=3usize) {
         let shape = Shape { weights_change: false, in_flight, ..shape };
         same_as_twin(&History::generate(&shape).with_weights(binary))?;
     }
 
-    // All at the start: virtual time is 0 when they wake. Short equal packets meet in ties all the time.
+    // All packets arrive at the start: virtual time is 0 when clients wake. Short equal packets often tie.
     #[test]
     fn sfq_rounds_nothing_away_while_clients_stay(seed in seeds(), clients in 2..=6usize, events in 1..=400usize) {
         same_as_twin(&all_at_the_start(seed, clients, events))?;
     }
 
-    // Real time is the same, however it is rounded, where it is over a power of two.
+    // Real time is over a power of two, so it is the same with any rounding.
     #[test]
     fn virtual_clock_decides_as_exact_fractions_do(shape in any_shape(), total in 4..=8u32) {
         let shape = Shape { weights_change: false, ..shape };
@@ -138,7 +139,8 @@ proptest! {
         prop_assert!(fast == twin, "{:?}\n{}", differs, history);
     }
 
-    // The difference is what virtual time is shared among, which nobody notices who was there from the start.
+    // The two policies share virtual time among different weights, which does not matter if clients
+    // were there from the start.
     #[test]
     fn wfq_is_virtual_clock_while_clients_stay(shape in any_shape()) {
         let history = from_the_start(History::generate(&shape));
@@ -149,7 +151,7 @@ proptest! {
         prop_assert!(wfq == clock, "{:?}\n{}", differs, history);
     }
 
-    // Whatever happens: they differ in how long they search alone.
+    // For any history: the two differ only in their search time.
     #[test]
     fn wfq_list_decides_as_wfq_does(shape in every_shape(), highest: bool, wall: bool) {
         let history = History::generate(&shape);
@@ -161,7 +163,7 @@ proptest! {
         prop_assert!(tree == list, "{:?}\n{}", differs, history);
     }
 
-    // What is rounded is the lag of who has left, and nobody comes back here.
+    // Only the lag of a client that has left is rounded, and no client comes back here.
     #[test]
     fn eevdf_rounds_nothing_away_while_clients_stay(seed in seeds(), clients in 2..=6usize, events in 1..=400usize) {
         let history = all_at_the_start(seed, clients, events);
@@ -171,7 +173,7 @@ proptest! {
         prop_assert!(eevdf == twin, "{:?}\n{}", differs, history);
     }
 
-    // The twin asserts after every event that what clients are owed adds up to nothing, and so does the policy, to the last place.
+    // After every event, the twin and the policy assert that all lags sum to zero, to the last place.
     #[test]
     fn eevdf_picks_who_exact_fractions_would(shape in any_shape()) {
         let history = History::generate(&Shape { events: shape.events.min(100), ..shape });
@@ -181,7 +183,8 @@ proptest! {
         })?;
     }
 
-    // Virtual time is the same, however it is rounded, where it is the sum of the reserved weights that shares it.
+    // The sum of the reserved weights, a power of two, shares virtual time, so it is the same with
+    // any rounding.
     #[test]
     fn efq_decides_as_exact_fractions_do(shape in any_shape(), error_permille in 0..=1000u32, total in 4..=8u32) {
         let shape = Shape { weights_change: false, error_permille, unit: WorkUnit::Nanoseconds, ..shape };
@@ -194,7 +197,7 @@ proptest! {
         prop_assert!(efq == twin, "{:?}\n{}", differs, history);
     }
 
-    // The difference is the clock alone, whether estimates are right or wrong.
+    // The policies differ only in the clock, with right or wrong estimates.
     #[test]
     fn efq_by_work_is_wf2q_plus(shape in any_shape()) {
         let history = History::generate(&shape);
@@ -205,8 +208,8 @@ proptest! {
         prop_assert!(efq == wf2q_plus, "{:?}\n{}", differs, history);
     }
 
-    // Bitmaps find what looking at every client finds: with weights far apart, wrong estimates, packets longer than the longest,
-    // on several cores, while clients and weights come and go.
+    // Bitmaps find the same client as a scan of all clients. This covers weights far apart, wrong estimates,
+    // packets longer than the longest, several cores, and changes of clients and weights.
     #[test]
     fn qfq_decides_by_its_definition(shape in any_shape(), spread in 0..=24u32, shorter in 0..=6u32) {
         let far_apart = |weight: Weight| Weight::new(weight.get() << (weight.get() % (spread + 1))).unwrap_or(weight);
@@ -219,7 +222,8 @@ proptest! {
         prop_assert!(qfq == twin, "{:?}\n{}", differs, history);
     }
 
-    // The tree chooses the least surplus although virtual time changes the order, and the heaviest are readjusted alike.
+    // The tree chooses the least surplus although virtual time changes the order. Both readjust the
+    // heaviest clients alike.
     #[test]
     fn sfs_decides_by_its_definition(shape in any_shape(), spread in 0..=12u32) {
         let far_apart = |weight: Weight| Weight::new(weight.get() << (weight.get() % (spread + 1))).unwrap_or(weight);

@@ -1,4 +1,4 @@
-//! Clients that are withheld: sharing policies see clients that pause, and nothing is lost.
+//! Withheld clients: sharing policies see clients that pause, and no packet is lost.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, FlowId, Id, Slot};
@@ -16,7 +16,7 @@ use crate::shapes::{promises, specs};
 const CLIENTS: usize = 4;
 const CORES: usize = 2;
 
-/// A scheduler under watch that is told things at random.
+/// A scheduler with checks; the test drives it with random events.
 struct Host {
     scheduler: Scheduler<Never, Checked<AnyShare>, Never>,
     merges: bool,
@@ -25,7 +25,7 @@ struct Host {
     arrived: u64,
     in_service: Vec<Slot>,
     withheld: [bool; CLIENTS],
-    /// Packets of each client that were served since it was withheld.
+    /// The number of packets of each client that were served since it was withheld.
     since: [u32; CLIENTS],
 }
 
@@ -92,7 +92,7 @@ impl Host {
             self.in_service.push(dispatch.slot);
             let client = dispatch.packet.client.index();
             self.since[client] += 1;
-            // One head may have been offered when it was withheld.
+            // One head may have been offered when the client was withheld.
             assert!(self.merges || !self.withheld[client] || self.since[client] <= 1, "client {client} is withheld");
         }
     }
@@ -113,7 +113,7 @@ impl Host {
         self.scheduler.end_withholding(self.now, ClientId::from_index(client));
     }
 
-    /// Releases all, and serves everything that is left.
+    /// Releases all clients, and serves all remaining packets.
     fn finish(mut self) {
         (0..CLIENTS).for_each(|client| self.release(client));
         self.serve();
@@ -141,7 +141,7 @@ fn clients_are_withheld_and_released_under_every_policy() {
     }
 }
 
-/// A client that is withheld takes nothing from the others, and gets nothing for it afterwards.
+/// A withheld client takes no service from the others, and gets no compensation afterwards.
 #[test]
 fn who_was_withheld_does_not_catch_up() {
     for spec in ["sfq", "wf2q+", "efq"] {
@@ -166,7 +166,7 @@ fn who_was_withheld_does_not_catch_up() {
     }
 }
 
-/// Serves so many packets, and counts those of each client.
+/// Serves `packets` packets, and counts those of each client.
 fn served(scheduler: &mut Scheduler<Never, AnyShare, Never>, now: &mut Time, packets: u32) -> [u32; 2] {
     let mut counts = [0; 2];
     for _ in 0..packets {
