@@ -3,16 +3,20 @@
 use core::net::SocketAddr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+#[cfg(feature = "top")]
 use humpyard::lab::metrics::USUAL_ADDRESS;
 
 use crate::commands::reproduce::ReproduceArguments;
 use crate::commands::steer::SteerArguments;
 use crate::commands::sweep::SweepArguments;
+#[cfg(feature = "manual")]
+use crate::examples::COMPLETIONS_EXAMPLES;
+#[cfg(feature = "top")]
+use crate::examples::TOP_EXAMPLES;
 use crate::examples::{
-    ADMIT_EXAMPLES, CALIBRATE_EXAMPLES, CHECK_EXAMPLES, COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES, COMPOSE_EXAMPLES,
-    CUT_EXAMPLES, EXAMPLES, MERGE_EXAMPLES, RECOMMEND_EXAMPLES, REPRODUCE_EXAMPLES, RUN_EXAMPLES, SCALE_EXAMPLES,
-    SCHEDULE_EXAMPLES, SIM_EXAMPLES, STEER_EXAMPLES, SWEEP_EXAMPLES, TOP_EXAMPLES, TOPOLOGY_EXAMPLES,
-    VALIDATE_EXAMPLES, WHY_EXAMPLES,
+    ADMIT_EXAMPLES, CALIBRATE_EXAMPLES, CHECK_EXAMPLES, COMPARE_EXAMPLES, COMPOSE_EXAMPLES, CUT_EXAMPLES, EXAMPLES,
+    MERGE_EXAMPLES, RECOMMEND_EXAMPLES, REPRODUCE_EXAMPLES, RUN_EXAMPLES, SCALE_EXAMPLES, SCHEDULE_EXAMPLES,
+    SIM_EXAMPLES, STEER_EXAMPLES, SWEEP_EXAMPLES, TOPOLOGY_EXAMPLES, VALIDATE_EXAMPLES, WHY_EXAMPLES,
 };
 use crate::options::{ForCompare, ForRecommend, ForRun, ForSim, ForValidate, ForWhy, OptionsOf};
 use crate::output::OutputOptions;
@@ -33,6 +37,7 @@ pub(crate) enum Command {
     /// Run packets through real services on real threads
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArguments),
+    #[cfg(feature = "top")]
     /// Watch a live run that has --metrics: cores, services, queues, drops, ports, flows, policy
     #[command(after_help = TOP_EXAMPLES)]
     Top(TopArguments),
@@ -90,9 +95,11 @@ pub(crate) enum Command {
     /// List what there is: policies, services, traffic profiles, cost tables, protocols
     #[command(after_help = "Examples:\n  humpyard list policies\n  humpyard list services --json")]
     List(ListArguments),
+    #[cfg(feature = "manual")]
     /// Print completions for a shell
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions(CompletionsArguments),
+    #[cfg(feature = "manual")]
     /// Print the manual page, or write those of all commands
     #[command(after_help = "Examples:\n  humpyard man > humpyard.1\n  humpyard man --output man1")]
     Man(ManArguments),
@@ -170,6 +177,7 @@ pub(crate) fn metrics_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| String::from("give an address and a port, such as 127.0.0.1:9464 or [::1]:9464"))
 }
 
+#[cfg(feature = "top")]
 #[derive(Debug, Args)]
 pub(crate) struct TopArguments {
     /// Where the run serves its metrics
@@ -274,6 +282,7 @@ pub(crate) enum Configured {
     Compare,
 }
 
+#[cfg(feature = "manual")]
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArguments {
     /// The shell
@@ -281,6 +290,7 @@ pub(crate) struct CompletionsArguments {
     pub(crate) shell: clap_complete::Shell,
 }
 
+#[cfg(feature = "manual")]
 #[derive(Debug, Args)]
 pub(crate) struct ManArguments {
     /// Write the pages of all commands into this directory

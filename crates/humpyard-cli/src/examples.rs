@@ -33,6 +33,7 @@ a rate to measure delay. By a virtual clock services do their work on one thread
 for the time that --costs says, and packets arrive as captured unless a rate is given: the figures are exactly those
 of `sim`. Ctrl-C ends reading: the run serves and writes the packets that it holds, and prints the summary.";
 
+#[cfg(feature = "top")]
 pub(crate) const TOP_EXAMPLES: &str = "Examples:
   humpyard top
   humpyard top '[::1]:9464' --interval 500ms
@@ -182,6 +183,7 @@ Without --for the file is checked for `run` and for `sim`: for one of them alone
 `compare` if it has several policies. An option that is typed beside --config counts, and replaces all that the file says of
 it: --rule all of its rules. File names are seen from the directory in which humpyard runs.";
 
+#[cfg(feature = "manual")]
 pub(crate) const COMPLETIONS_EXAMPLES: &str = "Examples:
   humpyard completions bash > ~/.local/share/bash-completion/completions/humpyard
   humpyard completions fish > ~/.config/fish/completions/humpyard.fish

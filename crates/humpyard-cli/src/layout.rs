@@ -2,11 +2,11 @@
 
 use core::fmt;
 use std::env;
-use std::io::{IsTerminal, stdout};
+use std::io::stdout;
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
-use ratatui::crossterm::terminal;
+use rustix::termios::tcgetwinsize;
 
 /// Characters of a line where nothing says how many there is room for.
 const USUAL_WIDTH: usize = 80;
@@ -16,8 +16,9 @@ const WIDTH_MIN: usize = 40;
 /// Characters of a line: what `COLUMNS` says, else as many as the terminal has, else 80.
 pub(crate) fn width() -> usize {
     let said = env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
-    let of_terminal = || stdout().is_terminal().then(|| terminal::size().ok()).flatten();
-    let width = said.or_else(|| of_terminal().map(|(columns, _)| usize::from(columns)));
+    let of_terminal =
+        || tcgetwinsize(stdout()).ok().map(|size| usize::from(size.ws_col)).filter(|&columns| columns > 0);
+    let width = said.or_else(of_terminal);
     width.unwrap_or(USUAL_WIDTH).max(WIDTH_MIN)
 }
 

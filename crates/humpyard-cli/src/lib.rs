@@ -38,6 +38,7 @@ mod options;
 mod output;
 mod progress;
 mod stop;
+#[cfg(feature = "top")]
 mod top;
 mod visible;
 
@@ -139,6 +140,7 @@ fn run(arguments: Option<Arguments>) -> Result<ExitCode, Failure> {
     match command {
         Command::Demo(arguments) => commands::demo::demo(&arguments),
         Command::Run(arguments) => commands::run::run(&arguments),
+        #[cfg(feature = "top")]
         Command::Top(arguments) => commands::top::top(&arguments),
         Command::Sim(arguments) => commands::run::sim(&arguments),
         Command::Admit(arguments) => commands::admit::admit(&arguments),
@@ -150,7 +152,9 @@ fn run(arguments: Option<Arguments>) -> Result<ExitCode, Failure> {
         Command::Calibrate(arguments) => commands::calibrate::calibrate(&arguments),
         Command::Topology(arguments) => commands::topology::topology(&arguments),
         Command::Check(arguments) => commands::check::check(&arguments),
+        #[cfg(feature = "manual")]
         Command::Completions(arguments) => commands::manual::completions(&arguments),
+        #[cfg(feature = "manual")]
         Command::Man(arguments) => commands::manual::man(&arguments),
         Command::Schedule(arguments) => commands::schedule::schedule(&arguments),
         Command::Replay(arguments) => commands::replay::replay(&arguments),

@@ -178,15 +178,16 @@ impl Files {
             Command::Schedule(schedule) => files.writes("--plot", Contents::Plot, schedule.plot.as_ref()),
             Command::Trace(trace) => files.trace(&trace.command),
             // These write no file, or nothing but what has its own directory.
-            Command::Top(_)
-            | Command::Admit(_)
+            Command::Admit(_)
             | Command::Reproduce(_)
             | Command::Check(_)
             | Command::Replay(_)
             | Command::List(_)
-            | Command::Completions(_)
-            | Command::Man(_)
             | Command::Explain(_) => {}
+            #[cfg(feature = "manual")]
+            Command::Completions(_) | Command::Man(_) => {}
+            #[cfg(feature = "top")]
+            Command::Top(_) => {}
         }
         files
     }

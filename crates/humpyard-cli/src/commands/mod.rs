@@ -10,6 +10,7 @@ pub(crate) mod demo;
 pub(crate) mod files;
 mod findings;
 pub(crate) mod list;
+#[cfg(feature = "manual")]
 pub(crate) mod manual;
 pub(crate) mod recommend;
 mod recommendation;
@@ -21,6 +22,7 @@ pub(crate) mod schedule;
 pub(crate) mod steer;
 pub(crate) mod sweep;
 pub(crate) mod table;
+#[cfg(feature = "top")]
 pub(crate) mod top;
 pub(crate) mod topology;
 pub(crate) mod trace;
