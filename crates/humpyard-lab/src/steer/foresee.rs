@@ -137,6 +137,8 @@ impl Processors {
         config.cores = self.count;
         config.seed = seed;
         config.buffer = 2 * most as usize * self.count;
+        // Each packet that waits may be of a flow of its own, and there is always room for one more.
+        config.flows = config.buffer + 1;
         // The kernel puts nothing in order again.
         config.flow_order = OrderChoice::Free;
         config.limits.queue = waiting(most, replay);
@@ -197,6 +199,19 @@ mod tests {
         assert!(near(sum(&free), 0.4) && near(sum(&paid), 0.48), "{free:?} {paid:?}");
         assert!(near(paid.busy_fractions[0] - free.busy_fractions[0], 0.08), "{free:?} {paid:?}");
         assert!(paid.p50_ns > free.p50_ns + 1_900, "{free:?} {paid:?}");
+    }
+
+    #[test]
+    fn there_may_be_many_processors() {
+        let replay = Replay::of(&one_queue(), Seed(1)).unwrap();
+        let processors = Processors { count: 256, cost_ns: 10_000.0, hand_over_ns: 400.0 };
+        let foreseen = |way| {
+            let policy = rps(Seed(1)).unwrap();
+            processors.foreseen(&replay, policy, way, Seed(1), &AtomicBool::new(false)).unwrap().unwrap()
+        };
+        for way in [Way::Backlog, Way::CpuMap] {
+            assert_eq!(foreseen(way).busy_fractions.len(), 256);
+        }
     }
 
     /// At 30 us a packet the processor that receives them hands 33,000 of 40,000 over, and serves none.
