@@ -218,9 +218,9 @@ pub unsafe extern "C" fn humpyard_on_timeout(scheduler: *mut Scheduler, now_ns: 
     unsafe { tell(scheduler, |scheduler| scheduler.on_timeout(Time::from_ns(now_ns))) }
 }
 
-/// Takes the next core that begins to switch to another service. Returns 1, and the switch in `core_switch`; 0
-/// if there is none. If a policy allocates cores to services, call this after every other call until it returns
-/// 0. After the cost of the switch, call `humpyard_switched`.
+/// Takes the next core that begins to switch to another service. Returns 1, and the switch in `core_switch`;
+/// 0 if there is none. If a policy allocates cores to services, call this repeatedly after every other call,
+/// until it returns 0. After the cost of the switch, call `humpyard_switched`.
 ///
 /// # Safety
 /// `scheduler` is NULL or a scheduler that no other thread uses now. `core_switch` is NULL or room for the

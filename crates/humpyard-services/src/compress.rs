@@ -11,11 +11,12 @@
 //!
 //! # Departures
 //! * There is no negotiation. DEFLATE has its well-known index, 2. LZ4 has no such index, and gets one of those
-//! for private use. * Packets that would not come back bit for bit are not compressed: fragments (section 2.2),
-//! and packets whose IPv4 header checksum is wrong or not yet filled in. In IPv6, neither are packets with
-//! hop-by-hop options or a routing header, which must stay before the IPComp header. * A packet whose IPComp
-//! header has another index passes `decompress` unchanged. Section 3.3 requires a drop. * IPComp has no
-//! integrity check: the codec detects some damage, and the transport's checksum the rest.
+//!   for private use.
+//! * Packets that would not come back bit for bit are not compressed: fragments (section 2.2), and packets
+//!   whose IPv4 header checksum is wrong or not yet filled in. In IPv6, neither are packets with hop-by-hop
+//!   options or a routing header, which must stay before the IPComp header.
+//! * A packet whose IPComp header has another index passes `decompress` unchanged. Section 3.3 requires a drop.
+//! * IPComp has no integrity check: the codec detects some damage, and the transport's checksum the rest.
 
 use core::fmt;
 

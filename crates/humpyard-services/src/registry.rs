@@ -111,8 +111,8 @@ pub fn prepare(named: &Named) -> Result<Factory, ServiceError> {
     (find(&named.name)?.prepare)(&named.parameters)
 }
 
-/// Returns the specification under which cost tables list a service: its name, and the parameters that change a
-/// packet's cost by a tenth or more and differ from their defaults, in the order of their declaration.
+/// Returns the specification under which cost tables list a service: its name, and some of its parameters in the
+/// order of their declaration. These change a packet's cost by a tenth or more, and differ from their defaults.
 ///
 /// ```
 /// use humpyard_services::cost_spec;

@@ -479,9 +479,10 @@ impl Classifier {
         Some(Packet { length, ..packet })
     }
 
-    /// Stores a service's findings about the flow of this packet, which must be held: the service of its later
-    /// packets, and the weight of its client, if flows or connections are clients. Returns the weight if it
-    /// differs from the stored one: the driver then passes it to the scheduler. The marks end with the flow.
+    /// Stores a service's findings about the flow of this packet, which must be held. The findings are the
+    /// service of its later packets, and the weight of its client, if flows or connections are clients. Returns
+    /// the weight if it differs from the stored one: the driver then passes it to the scheduler. The marks end
+    /// with the flow.
     ///
     /// The first mark allocates memory for all flows. O(1).
     pub fn mark(&mut self, packet: &Packet, service: Option<ServiceId>, weight: Option<Weight>) -> Option<Weight> {

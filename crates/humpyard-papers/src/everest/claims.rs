@@ -29,8 +29,8 @@ pub(super) const FORECAST: &str = "everest:proactive=ewma";
 
 /// Returns the median quotient of late packets, from pairs of late packets at the same place.
 ///
-/// Pairs of two large enough numbers count. If there are none, pairs with one large enough number count; the
-/// other number is replaced by the minimum, so that the quotient is nearer to 1 than the true one. `None`: no
+/// Pairs of two large enough numbers count. If there are none, pairs with one large enough number count. The
+/// minimum then replaces the other number, so that the quotient is nearer to 1 than the true one. `None`: no
 /// pair counts.
 pub(super) fn quotient(pairs: &[[f64; 2]]) -> Option<f64> {
     let is_large = |&late: &f64| late >= LATE_LEAST;

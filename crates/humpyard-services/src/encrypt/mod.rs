@@ -22,11 +22,12 @@
 //!
 //! # Departures
 //! * There is no negotiation: the sender chooses the index, and the receiver derives its keys from the index in
-//! the packet. * Each instance has its own sequence numbers, and repeated packets are accepted. The anti-replay
-//! service is off, because many cores send; RFC 4303, section 3.4.3, leaves it to the receiver. * The padding
-//! of short Ethernet frames travels as traffic flow confidentiality padding (section 2.7). * Packets that are
-//! not IP, or not complete, are dropped: nothing leaves unencrypted. * Results show the key, because it is a
-//! parameter: use it for experiments, not for secrets.
+//!   the packet.
+//! * Each instance has its own sequence numbers, and repeated packets are accepted. The anti-replay service is
+//!   off, because many cores send; RFC 4303, section 3.4.3, leaves it to the receiver.
+//! * The padding of short Ethernet frames travels as traffic flow confidentiality padding (section 2.7).
+//! * Packets that are not IP, or not complete, are dropped: nothing leaves unencrypted.
+//! * Results show the key, because it is a parameter: use it for experiments, not for secrets.
 
 mod association;
 mod parameter;

@@ -27,9 +27,10 @@
 //! or spread groups are not recovered.
 //!
 //! # Departures
-//! * Packets that are not IP, or too long for a tunnel, pass unprotected: protection never drops a packet. * A
-//! recovered packet is sent after the packets that came meanwhile. In a chain, frames that services make are
-//! sent at once. That includes recovered packets and parity: chain `fec` and `fec-decode` with `code=8/7` only.
+//! * Packets that are not IP, or too long for a tunnel, pass unprotected: protection never drops a packet.
+//! * A recovered packet is sent after the packets that came meanwhile. In a chain, frames that services make
+//!   are sent at once. That includes recovered packets and parity: chain `fec` and `fec-decode` with `code=8/7`
+//!   only.
 
 mod group;
 mod header;

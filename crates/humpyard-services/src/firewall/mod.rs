@@ -14,8 +14,9 @@
 //! Yim, content-based steering (the parts); RFC 2979 for the traffic that a firewall should allow.
 //!
 //! # Departures
-//! * Fragments after the first have no ports: a rule with ports does not match them. * A connection ends when
-//! its place is needed, not when it is closed: in captures played at line rate, a service has no useful clock.
+//! * Fragments after the first have no ports: a rule with ports does not match them.
+//! * A connection ends when its place is needed, not when it is closed: in captures played at line rate, a
+//!   service has no useful clock.
 //! * Frames that are not IP are dropped for `not_ip`, as by a router.
 
 mod connections;

@@ -106,8 +106,8 @@ impl Reporter {
     /// Reports `problem` to the sender of the packet in `frame`, unless the standards forbid it or the limit is
     /// reached.
     ///
-    /// The caller has checked the header, and that both addresses are those of one host each, on the link
-    /// layer, too: RFC 1812, section 4.3.2.7 and RFC 4443, section 2.4 (e.3) to (e.6).
+    /// The caller has checked the header. It has also checked that each address, on the link layer too, is that
+    /// of one host: RFC 1812, section 4.3.2.7 and RFC 4443, section 2.4 (e.3) to (e.6).
     #[cold]
     pub(crate) fn report(&mut self, problem: Problem, frame: &Frame, network: Network, generated: &mut Generated) {
         let (link_header, packet) = frame.data.split_at(network.offset);

@@ -11,16 +11,17 @@
 //!
 //! # Departures
 //! * A router knows its interfaces; this service sees only frames. It has no directed broadcast (RFC 1812,
-//! section 5.3.5), no check of the source against an interface (5.3.8), and no redirect. * No packet is
-//! fragmented. An IPv4 packet without DF that exceeds the next link's MTU is dropped as `too_big`, without an
-//! ICMP error. RFC 1812, section 4.2.2.7 requires fragmentation. * IPv4 options and IPv6 hop-by-hop options
-//! pass unchanged. RFC 8200, section 4 allows that; RFC 1812, section 5.2.4.1 requires that routers record
-//! routes. A packet at the end of a source route counts as this router's own. * The rate of ICMP errors is
-//! limited by packets, not by time, because a service has no clock. Errors beyond the limit are not counted;
-//! the dropped packets are, by reason. * IP is found only behind Ethernet II and VLAN tags: in LLC/SNAP, MPLS
-//! or PPPoE it counts as `not_ip`. * With `checksum=fill`, an IPv4 header checksum of zero is filled in before
-//! the checks. In a capture taken on the sender, the network card had not filled it in yet. Any other wrong
-//! checksum drops the packet.
+//!   section 5.3.5), no check of the source against an interface (5.3.8), and no redirect.
+//! * No packet is fragmented. An IPv4 packet without DF that exceeds the next link's MTU is dropped as
+//!   `too_big`, without an ICMP error. RFC 1812, section 4.2.2.7 requires fragmentation.
+//! * IPv4 options and IPv6 hop-by-hop options pass unchanged. RFC 8200, section 4 allows that; RFC 1812,
+//!   section 5.2.4.1 requires that routers record routes. A packet at the end of a source route counts as this
+//!   router's own.
+//! * The rate of ICMP errors is limited by packets, not by time, because a service has no clock. Errors beyond
+//!   the limit are not counted; the dropped packets are, by reason.
+//! * IP is found only behind Ethernet II and VLAN tags: in LLC/SNAP, MPLS or PPPoE it counts as `not_ip`.
+//! * With `checksum=fill`, an IPv4 header checksum of zero is filled in before the checks. In a capture taken
+//!   on the sender, the network card had not filled it in yet. Any other wrong checksum drops the packet.
 
 pub(crate) mod icmp;
 pub(crate) mod ipv4;

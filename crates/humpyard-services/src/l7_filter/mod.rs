@@ -42,10 +42,11 @@
 //!
 //! # Departures
 //! * The paper reads its buffers again, from the first byte, with each packet that joins them. Here the
-//! automaton continues at its state, unless a packet was overtaken. * A buffer has the stream of each side, not
-//! the dialogue of both: signatures begin at the first byte of a side. * Datagrams are not joined: each has its
-//! own beginning. IP fragments are not reassembled. * Protocols inside others are not found: a web page over
-//! TLS is `tls`. Neither are protocols inside tunnels.
+//!   automaton continues at its state, unless a packet was overtaken.
+//! * A buffer has the stream of each side, not the dialogue of both: signatures begin at the first byte of a
+//!   side.
+//! * Datagrams are not joined: each has its own beginning. IP fragments are not reassembled.
+//! * Protocols inside others are not found: a web page over TLS is `tls`. Neither are protocols inside tunnels.
 
 mod automaton;
 mod buffer;

@@ -25,14 +25,16 @@
 //!
 //! # Departures
 //! * An idle TCP connection ends after its timeout, without a probe (RFC 6146, section 3.5.2.2). A SYN from an
-//! IPv4 host to a port without a binding is refused at once, and not kept for 6 s. * Fragments that come before
-//! the first are dropped for `start_missing`. Fragments of ICMP are dropped: the checksum covers the length of
-//! the whole message (RFC 7915, section 1.1). * An ICMP error is dropped as `malformed` if its destination is
-//! not the sender of the quoted packet. * Extensions of ICMP errors (RFC 4884) are removed, with their length
-//! fields. * A router's ICMPv6 error comes from the address that represents the destination host of the quoted
-//! packet. RFC 6791 would give routers a pool of their own. * A UDP packet in IPv6 without a checksum (RFC
-//! 6935) has none in IPv4. * Under the well-known prefix, private IPv4 addresses are translated unless
-//! `private=false`. RFC 6052, section 3.1 forbids it.
+//!   IPv4 host to a port without a binding is refused at once, and not kept for 6 s.
+//! * Fragments that come before the first are dropped for `start_missing`. Fragments of ICMP are dropped: the
+//!   checksum covers the length of the whole message (RFC 7915, section 1.1).
+//! * An ICMP error is dropped as `malformed` if its destination is not the sender of the quoted packet.
+//! * Extensions of ICMP errors (RFC 4884) are removed, with their length fields.
+//! * A router's ICMPv6 error comes from the address that represents the destination host of the quoted packet.
+//!   RFC 6791 would give routers a pool of their own.
+//! * A UDP packet in IPv6 without a checksum (RFC 6935) has none in IPv4.
+//! * Under the well-known prefix, private IPv4 addresses are translated unless `private=false`. RFC 6052,
+//!   section 3.1 forbids it.
 
 mod errors;
 mod header;

@@ -37,10 +37,10 @@
 //!
 //! # Departures
 //! * The paper counts three of four RST; here all count, or none. A flood that the host answers with RST looks
-//! like closed connections, and so does a flood with as many FIN: neither is found. * The sum is at most 2N, so
-//! that an alarm ends at most N/a periods after the flood (three). * A scan of ports that do not answer counts
-//! as a flood, too; `portscan` distinguishes them. * Time is that of the packets. While it is set back, it
-//! stands still.
+//!   like closed connections, and so does a flood with as many FIN: neither is found.
+//! * The sum is at most 2N, so that an alarm ends at most N/a periods after the flood (three).
+//! * A scan of ports that do not answer counts as a flood, too; `portscan` distinguishes them.
+//! * Time is that of the packets. While it is set back, it stands still.
 
 mod cusum;
 mod frequent;

@@ -175,9 +175,11 @@ fn run(config: &RunConfig, admission: &Admission) -> Result<(Watched<Seen>, Vec<
     Ok((watch, result.summary.services))
 }
 
-/// Returns the bound of a flow by the observations of the run: the time that the machine took, the work before
-/// the dispatcher saw packets that were due, and the excess of estimates over real times, if it is greater than
-/// assumed.
+/// Returns the bound of a flow by the observations of the run:
+///
+/// - the time that the machine took,
+/// - the work before the dispatcher saw packets that were due,
+/// - the excess of estimates over real times, if it is greater than assumed.
 fn after(found: &Admission, sender: &Sender, seen: &Seen) -> f64 {
     let bound = found.flows.iter().find(|of| of.reservation.name == sender.flow.name).and_then(|of| of.bound_ns);
     let off = (seen.error() / ERROR).max(1.0) - 1.0;

@@ -27,8 +27,8 @@ pub(super) struct Sender {
 impl Sender {
     /// Returns the times at which it sends packets of its length, in ns, within this duration.
     ///
-    /// A flow that keeps to its reservation sends all it may: its burst at once, then at its rate, then nothing
-    /// until it may send a burst again, and so on. The others send at a multiple of their rate.
+    /// A flow that keeps to its reservation sends all it may. It sends its burst at once, then at its rate, then
+    /// nothing until it may send a burst again, and so on. The others send at a multiple of their rate.
     fn times(&self, random: &mut Random, duration_ns: f64) -> Vec<f64> {
         let gap = 8e9 * self.flow.length_bytes / self.flow.bandwidth_bps;
         let mut times = Vec::new();
