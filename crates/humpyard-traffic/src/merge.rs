@@ -12,7 +12,7 @@ use crate::error::TrafficError;
 use crate::opening::open;
 use crate::source::{Polled, Source};
 
-/// Returns the frames of several sources in the order of their times, as on one wire. Among equal times, the
+/// A source of the frames of several sources, in the order of their times, as on one wire. Among equal times, the
 /// source named first comes first.
 ///
 /// The order within each source stays: a frame whose time went back keeps its place there. If a source is

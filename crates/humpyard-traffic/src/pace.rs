@@ -63,7 +63,7 @@ impl CaptureClock {
     }
 }
 
-/// Returns the arrival time of each frame of a source: never before that of the previous frame.
+/// Gives each frame of a source its arrival time: never before that of the previous frame.
 ///
 /// With arrivals as captured, jumps of the capture's clock (more than a second back, more than an hour forward)
 /// take no time, and are counted.

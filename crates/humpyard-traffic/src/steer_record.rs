@@ -334,7 +334,7 @@ pub(crate) fn is_record(source: &str) -> bool {
     source.ends_with(ENDING)
 }
 
-/// Returns the packets of a record, sample by sample. Each has a random time within its sample, and each bucket
+/// A source of the packets of a record, sample by sample. Each has a random time within its sample, and each bucket
 /// is a flow.
 #[derive(Debug)]
 pub(crate) struct RecordSource {

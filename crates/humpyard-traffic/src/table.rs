@@ -163,7 +163,7 @@ impl NumberedFlows for TableFlows {
     }
 }
 
-/// Returns the packets of a table.
+/// A source of the packets of a table.
 #[derive(Clone, Debug)]
 pub struct TableSource {
     table: PacketTable,

@@ -38,7 +38,7 @@ const SHARE: &str = "share";
 const FLOOD: &str = "flood";
 const IDLE: &str = "idle";
 
-/// Returns the number of packets that each connection always has held, from a seed.
+/// A function from a seed to the number of packets that each connection always has held.
 type Windows = fn(u64) -> Vec<u32>;
 
 /// Connections that always have packets held.

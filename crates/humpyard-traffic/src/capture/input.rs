@@ -124,7 +124,7 @@ impl<R: Read> Read for Counted<R> {
 mod tests {
     use super::*;
 
-    /// Returns one byte at a time, is interrupted before each, and fails at the end.
+    /// An input that returns one byte at a time, is interrupted before each, and fails at the end.
     struct Broken(u8);
 
     impl Read for Broken {
