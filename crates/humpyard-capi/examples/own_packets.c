@@ -1,5 +1,5 @@
-// Your own items under policies of humpyard: print jobs of three tenants shared by gr3, messages of three connections
-// spread over eight cores by ps-hrw. What an item holds is yours; humpyard names the item by its slot.
+// Schedules items of your own with humpyard: gr3 shares a printer among the jobs of three tenants, and ps-hrw spreads
+// the messages of three connections over eight cores. The items stay with you; humpyard names each by its slot.
 #include <stdio.h>
 #include <stdlib.h>
 #include "humpyard.h"
@@ -10,7 +10,7 @@ static int64_t must(int64_t answer) {
     exit(1);
 }
 
-// Whose jobs are among the first 54 of 120 that one printer (a core) does, at weights 5, 3 and 1.
+// Counts the jobs of each tenant among the first 54 of 120 jobs of one printer (a core), at weights 5, 3 and 1.
 static void share(void) {
     struct humpyard_config config = {.clients = 3, .weights = (uint32_t[]){5, 3, 1}, .weight_count = 3};
     struct humpyard_scheduler *printer = humpyard_new("gr3", &config);
@@ -21,14 +21,15 @@ static void share(void) {
     for (uint64_t now = 1; now <= 54; now++) {
         struct humpyard_dispatch dispatch;
         if (must(humpyard_next(printer, now, 0, &dispatch)) == 0) break;
-        done[jobs[dispatch.slot] % 3]++; // Your work would stand here.
+        done[jobs[dispatch.slot] % 3]++; // Your work goes here.
         must(humpyard_complete(printer, now, dispatch.slot, 1));
     }
     humpyard_free(printer);
     printf("gr3: [%u, %u, %u] of 54 jobs\n", done[0], done[1], done[2]);
 }
 
-// Which cores serve connections that hold 60, 30 and 10 of 100 bytes, on two sockets of two caches of two cores.
+// Finds the cores that serve connections with 60, 30 and 10 of 100 bytes. Each of two sockets has two caches of
+// two cores.
 static void steer(void) {
     struct humpyard_config config = {.cores = 8, .flows = 3, .topology = "2x2x2"};
     struct humpyard_scheduler *server = humpyard_new("ps-hrw", &config);
@@ -42,7 +43,7 @@ static void steer(void) {
         struct humpyard_dispatch dispatch;
         if (must(humpyard_next(server, now, now % 8, &dispatch)) == 0) continue;
         must(humpyard_complete(server, now, dispatch.slot, 1));
-        must(humpyard_arrive(server, now, &messages[dispatch.packet.flow])); // The connection sends its next.
+        must(humpyard_arrive(server, now, &messages[dispatch.packet.flow])); // The connection sends its next message.
         cores[dispatch.packet.flow][now % 8] |= now >= 4000;
     }
     humpyard_free(server);

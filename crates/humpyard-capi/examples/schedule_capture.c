@@ -1,9 +1,10 @@
-// Plays a capture to a policy, and writes the packets in the order and at the times in which its cores would send them.
+// Plays a capture to a policy, and writes the packets in the order and at the times at which the cores would
+// send them.
 //
 //     schedule_capture IN.pcap OUT.pcap POLICY MEGABITS
 //
-// Time is that of the capture. Each of four cores sends MEGABITS per second. Packets that arrive within 100 us arrive as one
-// burst. Prints the account; exits with 1 if a packet is lost.
+// The capture gives the time. Each of four cores sends MEGABITS per second. Packets that arrive within 100 us form one
+// burst. Prints the account, and exits with 1 if a packet is lost.
 #include <inttypes.h>
 #include <pcap/pcap.h>
 #include <stdint.h>
@@ -27,14 +28,14 @@ static void must(bool good, const char *what) {
     exit(1);
 }
 
-// FNV-1a, from a start.
+// FNV-1a, from a start value.
 static uint64_t hash(uint64_t start, const uint8_t *bytes, size_t size) {
     for (size_t i = 0; i < size; i++) start = (start ^ bytes[i]) * 0x100000001b3;
     return start;
 }
 
-// A hash of addresses, ports and protocol of an Ethernet frame, the same for both directions of a connection. A fragment is
-// known by its addresses alone, another frame than IP by its Ethernet addresses.
+// Hashes the addresses, ports and protocol of an Ethernet frame; both directions of a connection have the same
+// hash. For a fragment it hashes no ports, and for a frame without IP the Ethernet addresses.
 static uint64_t connection(const uint8_t *frame, size_t size) {
     size_t at = 0, length = 6, ports = 0;
     uint8_t protocol = 0;
@@ -60,7 +61,7 @@ struct frame {
 };
 
 struct core {
-    uint64_t busy_until; // Of the burst that it sends; UINT64_MAX if it sends none.
+    uint64_t busy_until; // The end of its current burst; UINT64_MAX if it is idle.
     int32_t count;
     uint32_t slots[BURST];
     uint64_t busy_ns[BURST];
@@ -94,7 +95,7 @@ static void end(uint64_t now, struct core *core) {
         struct frame *frame = &held[core->slots[i]];
         sent += core->busy_ns[i];
         frame->header.ts.tv_sec = sent / SECOND_NS;
-        frame->header.ts.tv_usec = sent % SECOND_NS; // Nanoseconds, as the files are opened.
+        frame->header.ts.tv_usec = sent % SECOND_NS; // Nanoseconds: the files are opened for this unit.
         pcap_dump((uint8_t *)dumper, &frame->header, frame->bytes);
         free(frame->bytes);
     }
@@ -103,7 +104,7 @@ static void end(uint64_t now, struct core *core) {
     core->busy_until = UINT64_MAX;
 }
 
-// Lets cores send until this time.
+// Lets the cores send up to this time.
 static void send_until(uint64_t until) {
     for (;;) {
         uint16_t first = 0;

@@ -1,10 +1,12 @@
-// Schedules the mbufs of a DPDK port: takes them in bursts, hands them to a policy, and sends them in the policy's order.
+// Schedules the mbufs of a DPDK port: takes them in bursts, hands them to a policy, and sends them in the
+// policy's order.
 //
 //     schedule_mbufs EAL-ARGUMENTS -- POLICY
 //     schedule_mbufs --no-huge -m 256 --no-pci --vdev net_pcap0,rx_pcap=in.pcap,tx_pcap=out.pcap -- gr3
 //
-// One thread stands for all cores, each of which may send 8 packets a round, while up to 64 arrive: so packets wait, and some
-// find no room. Ends when the port gives no more. Prints the account; exits with 1 if a packet or an mbuf is lost.
+// One thread stands for all cores. In each round, a core may send 8 packets and up to 64 arrive: so packets
+// wait, and some are dropped. Ends when the port has no more. Prints the account, and exits with 1 if a packet
+// or an mbuf is lost.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +34,7 @@ static void must(int good, const char *what) {
     exit(1);
 }
 
-// The same for both directions of a connection. A fragment is known by its addresses alone.
+// The hash is the same for both directions of a connection. A fragment's covers no ports.
 static uint32_t connection(const struct rte_mbuf *mbuf) {
     struct { uint8_t source[16], destination[16]; uint16_t ports[2]; uint8_t protocol; } tuple = {0};
     const struct rte_ether_hdr *ether = rte_pktmbuf_mtod(mbuf, const struct rte_ether_hdr *);
@@ -72,7 +74,7 @@ static struct rte_mempool *open_port(void) {
 
 static struct humpyard_scheduler *scheduler;
 static struct rte_mbuf *held[HELD]; // By slot.
-static uint64_t in, out, unsent, dropped[5]; // Drops by the negative of their reason.
+static uint64_t in, out, unsent, dropped[5]; // Drops, by the negative of the reason.
 
 // Takes a burst from the port, and hands it to the scheduler. Returns its size.
 static uint16_t receive(uint64_t now) {
@@ -109,7 +111,7 @@ static uint16_t serve(uint64_t now, uint16_t core) {
         slots[i] = dispatches[i].slot;
         mbufs[i] = held[slots[i]];
     }
-    uint16_t sent = rte_eth_tx_burst(PORT, 0, mbufs, count); // Your work would stand before this.
+    uint16_t sent = rte_eth_tx_burst(PORT, 0, mbufs, count); // Your work goes before this call.
     for (int32_t i = sent; i < count; i++) rte_pktmbuf_free(mbufs[i]);
     must(humpyard_complete_burst(scheduler, now, slots, NULL, count) == 0, humpyard_last_error());
     out += sent;

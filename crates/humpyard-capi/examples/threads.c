@@ -1,4 +1,4 @@
-// The rules for threads, kept: two threads share a scheduler behind a mutex, and each has one of its own.
+// Shows the rules for threads: two threads share a scheduler behind a mutex, and each has a scheduler of its own.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static void must(bool good) {
     exit(1);
 }
 
-// Lets a packet arrive, and serves whichever packet is next.
+// Lets a packet arrive, and serves the next packet.
 static void step(struct humpyard_scheduler *scheduler, uint64_t now, uint32_t client) {
     struct humpyard_packet packet = {.client = client, .length = 100};
     struct humpyard_dispatch dispatch;
@@ -40,7 +40,7 @@ static void *run(void *client) {
     struct humpyard_scheduler *own = new_scheduler();
     for (uint64_t now = 0; now < PACKETS; now++) {
         step(own, now, 0);
-        must(humpyard_complete(own, now, 0, 1) == HUMPYARD_ERROR_ORDER); // Refused: the words are this thread's.
+        must(humpyard_complete(own, now, 0, 1) == HUMPYARD_ERROR_ORDER); // Refused: this thread has the message.
         pthread_mutex_lock(&shared.mutex);
         step(shared.scheduler, ++shared.now, *(uint32_t *)client);
         pthread_mutex_unlock(&shared.mutex);

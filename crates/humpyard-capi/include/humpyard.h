@@ -1,19 +1,22 @@
 // humpyard: scheduling policies that share many cores among packets, for programs in C.
 //
-// A scheduler holds packets and says which core serves which of them next, and when. It has no clock, no thread and no I/O:
-// the program tells it of arrivals and completions, with times in nanoseconds that never go back.
+// A scheduler holds packets, and decides which core serves which packet next, and when. It has no clock, no
+// thread and no I/O: the program reports arrivals and completions to it, with times in nanoseconds that never go
+// back.
 //
-// A call that gives a negative number was refused, a `humpyard_error`, and has changed nothing; `humpyard_last_error` has the
-// words. NULL, ids out of range and slots not in service are refused so.
+// A refused call returns a negative number, a `humpyard_error`, and changes nothing. `humpyard_last_error` has
+// the message. A scheduler refuses NULL, ids out of range, and slots that are not in service.
 //
-// Threads: one thread at a time uses a scheduler; any thread may be the next, if a lock or another hand-over orders the two.
-// Calls of two threads at once on one scheduler damage it, and the library does not notice. Schedulers share nothing:
-// different threads use different ones freely. The words and the code of the last failure are those of the calling thread.
+// Threads: one thread at a time may use a scheduler. Any thread may be the next, if a lock or another hand-over
+// orders the two. Calls of two threads at once damage a scheduler, and the library does not detect them.
+// Schedulers share nothing: threads may use different schedulers freely. Each thread has its own last failure,
+// with its message and code.
 //
-// Memory: `humpyard_new` allocates all that a scheduler needs. After it no call allocates or frees memory, but for one that is
-// refused, which keeps its words, and `humpyard_free`.
+// Memory: `humpyard_new` allocates all memory of a scheduler. After it, only `humpyard_free` and refused calls,
+// which store their message, allocate or free memory.
 //
-// Until version 1 a new minor version may need programs to be compiled anew; the name of the shared library then changes.
+// Until version 1, a new minor version may require programs to be recompiled. The name of the shared library
+// then changes.
 
 #ifndef HUMPYARD_H
 #define HUMPYARD_H
@@ -26,180 +29,182 @@
 
 // Why a packet was dropped.
 enum humpyard_dropped {
-    // As many packets were held as the scheduler has room for.
+    // The scheduler held as many packets as it has room for.
     HUMPYARD_DROPPED_BUFFER_FULL = -1,
-    // The queue it was to join held as many packets as a queue may.
+    // The queue held as many packets as a queue may.
     HUMPYARD_DROPPED_QUEUE_FULL = -2,
-    // Its client had as many packets waiting as a client may.
+    // The client had as many packets waiting as a client may.
     HUMPYARD_DROPPED_CLIENT_FULL = -3,
-    // Its room was given to another packet: never in this version, in which the packet that comes is the one dropped.
+    // Another packet took its room. Never in this version, which drops the arriving packet instead.
     HUMPYARD_DROPPED_PUSHED_OUT = -4,
 };
 
 // Why a call was refused; `humpyard_last_error` says more.
 enum humpyard_error {
-    // A pointer is NULL that must not be.
+    // A pointer is NULL, and must not be.
     HUMPYARD_ERROR_NULL = -100,
-    // An argument is not what it may be, such as an id out of range.
+    // An argument is invalid, such as an id out of range.
     HUMPYARD_ERROR_ARGUMENT = -101,
-    // The call does not go with those before: time goes back, or the packet is not in service.
+    // The call does not fit the calls before: time goes back, or the packet is not in service.
     HUMPYARD_ERROR_ORDER = -102,
-    // The scheduler failed inside, now or before: it can only be freed.
+    // The scheduler failed internally, now or before. The only valid call is `humpyard_free`.
     HUMPYARD_ERROR_BROKEN = -103,
-    // No policy has this name, or no family.
+    // No policy or family has this name.
     HUMPYARD_ERROR_UNKNOWN_POLICY = -110,
     // The policy has no parameter of this name.
     HUMPYARD_ERROR_UNKNOWN_PARAMETER = -111,
-    // The text names no policies, or gives a family or a parameter twice.
+    // The text names no policy, or names a family or a parameter twice.
     HUMPYARD_ERROR_SYNTAX = -112,
     // A parameter does not take this value.
     HUMPYARD_ERROR_BAD_VALUE = -113,
-    // Policies, parameters and configuration are each good, and do not go together.
+    // Policies, parameters and configuration are each valid, but not together.
     HUMPYARD_ERROR_COMBINATION = -114,
-    // It would take more memory, or greater numbers, than there can be.
+    // The scheduler would need more memory, or greater numbers, than possible.
     HUMPYARD_ERROR_TOO_LARGE = -115,
-    // The configuration describes nothing that can be: more weights than clients, for example.
+    // The configuration contradicts itself: more weights than clients, for example.
     HUMPYARD_ERROR_SET_UP = -116,
 };
 
 // The unit of work.
 enum humpyard_unit {
-    // Bytes: a packet is charged its length.
+    // Bytes: each packet is charged its length.
     HUMPYARD_UNIT_BYTES = 0,
-    // Packets: every packet is charged one.
+    // Packets: each packet is charged one.
     HUMPYARD_UNIT_PACKETS = 1,
-    // Nanoseconds of one core: a packet is charged what it took.
+    // Nanoseconds of one core: each packet is charged its processing time.
     HUMPYARD_UNIT_NANOSECONDS = 2,
 };
 
-// Which part of a longer unit a packet is.
+// The part of a longer unit that a packet is.
 enum humpyard_part {
-    // All of it.
+    // The whole unit.
     HUMPYARD_PART_WHOLE = 0,
-    // Its start.
+    // The first part.
     HUMPYARD_PART_FIRST = 1,
-    // Neither start nor end.
+    // Neither the first nor the last part.
     HUMPYARD_PART_MIDDLE = 2,
-    // Its end.
+    // The last part.
     HUMPYARD_PART_LAST = 3,
 };
 
-// Packets, their queues, and the policies that order them.
+// A scheduler: packets, their queues, and the policies that order them.
 struct humpyard_scheduler;
 
-// What is known of a service. All 0 is a service that says nothing of itself.
+// A service's properties. All 0: nothing is known of the service.
 struct humpyard_service {
-    // What a typical packet takes a core.
+    // Processing time of a typical packet on a core.
     uint64_t packet_time_ns;
-    // What it takes a core to go over to this service.
+    // Time that a core needs to switch to this service.
     uint64_t switch_cost_ns;
-    // The longest tolerable delay; 0 is any.
+    // The longest tolerable delay. 0: any delay.
     uint64_t tolerance_ns;
-    // What a packet of no length is believed to cost, in the unit of work. With `per_byte_milli` and `cold` 0 too, a packet
-    // costs its bytes, one packet, or a nanosecond for each byte.
+    // Estimated cost of a packet of length 0, in the unit of work. If `per_byte_milli` and `cold` are 0 too,
+    // the estimate is the packet's bytes, one packet, or one nanosecond per byte, by unit.
     uint32_t fixed;
-    // What each byte is believed to cost, in thousandths of the unit of work.
+    // Estimated cost of each byte, in thousandths of the unit of work.
     uint32_t per_byte_milli;
-    // What is believed to come on top where a core served another service before.
+    // Estimated extra cost if the core served another service before.
     uint32_t cold;
-    // The share of the cores that it is guaranteed, in millionths; of all services together at most a million.
+    // The guaranteed share of the cores, in millionths. The sum over all services is at most a million.
     uint32_t guarantee_millionths;
 };
 
-// What a scheduler is made for. All 0 is one core, one client, one flow, one service, and room for 1024 packets.
+// The configuration of a scheduler. All 0: one core, one client, one flow, one service, and room for 1024
+// packets.
 struct humpyard_config {
-    // Number of cores; 0 is 1.
+    // Number of cores. 0: one.
     uint32_t cores;
-    // Contexts of each processing element: so many consecutive cores take turns computing. 0 is 1.
+    // Contexts of each processing element: this many consecutive cores take turns to compute. 0: one.
     uint32_t contexts;
-    // Which cores are near each other: fan-outs from the root such as "2x2x2" (sockets, caches, cores), with the cost of
-    // crossing each level from 1 if it is not the usual: "2x4:2.0,1.2". NULL is all the same.
+    // The distances between cores, as fan-outs from the root such as "2x2x2" (sockets, caches, cores). The
+    // cost of crossing each level, from 1, may follow: "2x4:2.0,1.2". NULL: all cores are equally near.
     const char *topology;
-    // Speeds of the first cores, in thousandths of the speed that estimates hold for; the others have 1000.
+    // Speeds of the first cores, in thousandths of the speed that the estimates assume. The other cores have
+    // 1000.
     const uint32_t *speeds;
-    // How many speeds there are.
+    // Number of speeds.
     size_t speed_count;
-    // Number of clients; 0 is 1.
+    // Number of clients. 0: one.
     uint32_t clients;
-    // Number of flows; 0 is 1.
+    // Number of flows. 0: one.
     uint32_t flows;
-    // Most packets held at once, waiting or in service; 0 is 1024.
+    // Most packets held at once, waiting or in service. 0: 1024.
     uint32_t packets;
-    // Length of the longest packet, in bytes: a longer one is refused. 0 is 1514.
+    // Length of the longest packet, in bytes; a longer one is refused. 0: 1514.
     uint32_t longest;
-    // Weights of the first clients, from 1; the others have 1.
+    // Weights of the first clients, from 1. The other clients have 1.
     const uint32_t *weights;
-    // How many weights there are.
+    // Number of weights.
     size_t weight_count;
     // The services.
     const struct humpyard_service *services;
-    // How many services there are; 0 is one that has all cores.
+    // Number of services. 0: one service, which has all cores.
     size_t service_count;
-    // Most packets waiting in one queue; 0 is any number.
+    // Most packets waiting in one queue. 0: no limit.
     uint32_t queue_limit;
-    // Most packets waiting of one client in one queue; 0 is any number.
+    // Most packets of one client waiting in one queue. 0: no limit.
     uint32_t client_limit;
-    // Packets that a core may be handed at a time; 0 is 1.
+    // Packets in flight per core. 0: one.
     uint32_t in_flight;
-    // Of how many services a core keeps the code: to go back to one of them takes it no time. 0 is 1.
+    // Number of services that stay resident on a core: switching back to one of them takes no time. 0: one.
     uint16_t services_per_core;
     // The unit of work, a `humpyard_unit`.
     uint8_t unit;
-    // Whether several cores may serve one client at once, so that its packets may overtake; 0 is no.
+    // Whether several cores may serve one client at once, so that its packets may overtake each other. 0: no.
     uint8_t free_order;
-    // Whether of two equals the higher id goes first; 0 is no.
+    // Whether the higher id wins a tie. 0: no.
     uint8_t ties_highest;
-    // Where random policies draw from; 0 is 1.
+    // Seed of the random policies. 0: 1.
     uint64_t seed;
 };
 
-// What is known of one packet. What it holds stays with the program.
+// The description of one packet. Its contents stay with the program.
 struct humpyard_packet {
-    // A hash of its connection, the same in both directions. Policies that steer by hash take this.
+    // A hash of its connection, the same in both directions. Policies that steer by hash use it.
     uint64_t key;
-    // The work that it is believed to be. Of an arriving packet only `oracle` asks for it.
+    // The packet's estimated work. For an arriving packet, only `oracle` uses it.
     uint64_t estimate;
     // Its flow, from 0.
     uint32_t flow;
-    // Whose share it is charged to, from 0.
+    // The client that is charged, from 0.
     uint32_t client;
     // Its length in bytes.
     uint32_t length;
     // The Toeplitz hash of its connection.
     uint32_t rss;
-    // What is to be done to it, from 0.
+    // The service that the packet needs, from 0.
     uint16_t service;
-    // Which part of a longer unit it is, a `humpyard_part`.
+    // The part of a longer unit that it is, a `humpyard_part`.
     uint8_t part;
-    // Whether it begins or ends its connection, as SYN, FIN and RST do; 0 is no. `sprayer` asks for it.
+    // Whether it begins or ends its connection, as SYN, FIN and RST do. 0: no. Only `sprayer` uses it.
     uint8_t changes_connection;
 };
 
-// A packet to be served.
+// A packet for a core to serve.
 struct humpyard_dispatch {
-    // When it arrived.
+    // Arrival time.
     uint64_t arrival_ns;
     // Its number among the packets that were not dropped, from 0.
     uint64_t sequence;
     // The packet.
     struct humpyard_packet packet;
-    // Its slot, to be named when it is complete.
+    // Its slot, which names it at completion.
     uint32_t slot;
     // Whether the core's previous packet had another service, or there was none.
     bool cold;
 };
 
-// A core that goes over to another service.
+// A core that switches to another service.
 struct humpyard_switch {
-    // How long it takes.
+    // Time that the switch takes.
     uint64_t cost_ns;
-    // The core, which serves nothing meanwhile.
+    // The core, which serves no packet during the switch.
     uint16_t core;
-    // Where it goes.
+    // The new service.
     uint16_t to;
 };
 
-// What became of the packets that came: arrived = processed + held + the dropped, always.
+// Counts of all packets. Always: arrived = processed + held + dropped.
 struct humpyard_account {
     // Packets that arrived.
     uint64_t arrived;
@@ -207,11 +212,11 @@ struct humpyard_account {
     uint64_t processed;
     // Packets waiting or in service now.
     uint64_t held;
-    // Packets dropped since the scheduler had no room.
+    // Packets dropped because the scheduler was full.
     uint64_t buffer_full;
-    // Packets dropped since their queue had no room.
+    // Packets dropped because their queue was full.
     uint64_t queue_full;
-    // Packets dropped since their client had too many waiting.
+    // Packets dropped because their client had too many waiting.
     uint64_t client_full;
 };
 
@@ -219,63 +224,63 @@ struct humpyard_account {
 extern "C" {
 #endif // __cplusplus
 
-// The version of the library, such as "0.1.0".
+// Returns the version of the library, such as "0.1.0".
 const char *humpyard_version(void);
 
-// Why the last call of this thread that failed did so, in one line of UTF-8; empty if none failed. It stays until the next
-// call of this thread that fails.
+// Returns the message of this thread's last failed call, in one line of UTF-8; empty if no call failed. The
+// message stays valid until the next failed call of this thread.
 const char *humpyard_last_error(void);
 
-// Returns the code of the last call of this thread that failed, a `humpyard_error`; 0 if none failed. It is how a
-// program learns why `humpyard_new` returned NULL: an unknown policy, a bad value, and so on.
+// Returns the code of this thread's last failed call, a `humpyard_error`; 0 if no call failed. It says why
+// `humpyard_new` returned NULL: an unknown policy, a bad value, and so on.
 int32_t humpyard_last_error_code(void);
 
-// A new scheduler, or NULL if there cannot be one; `humpyard_last_error` says why, `humpyard_last_error_code` which
-// kind of reason it is.
+// Returns a new scheduler, or NULL on failure. `humpyard_last_error` then has the message, and
+// `humpyard_last_error_code` the code.
 //
-// `policy` names policies, with parameters: "gr3", "ps-hrw:beta=0.1", "steer=hrw/share=drr". `config` may be NULL, for all
-// defaults. Neither is kept.
+// `policy` names policies, with parameters: "gr3", "ps-hrw:beta=0.1", "steer=hrw/share=drr". `config` may be
+// NULL, for all defaults. The scheduler keeps neither pointer.
 //
 // # Safety
-// `policy` is NULL or a string, and `config` NULL or a configuration whose pointers are NULL or point to what they say.
+// `policy` is NULL or a string. `config` is NULL or a configuration whose pointers are each NULL or valid.
 struct humpyard_scheduler *humpyard_new(const char *policy,
                                         const struct humpyard_config *config);
 
-// Gives back all memory of a scheduler, with the packets that it holds. NULL is nothing to do.
+// Frees a scheduler, with the packets that it holds. NULL has no effect.
 //
 // # Safety
 // `scheduler` is NULL, or comes from `humpyard_new` and was not freed.
 void humpyard_free(struct humpyard_scheduler *scheduler);
 
-// A packet arrives: the slot, from 0, that it is named by until it is complete. Or it is dropped, a `humpyard_dropped`, or
-// the call is refused, a `humpyard_error`; both are negative.
+// Queues an arriving packet. Returns its slot, from 0, which names it until it is complete. If the packet is
+// dropped, returns a `humpyard_dropped`; if the call is refused, a `humpyard_error`. Both are negative.
 //
 // # Safety
-// `scheduler` is NULL or a scheduler that no other thread uses now, and `packet` NULL or a packet.
+// `scheduler` is NULL or a scheduler that no other thread uses now. `packet` is NULL or a packet.
 int64_t humpyard_arrive(struct humpyard_scheduler *scheduler,
                         uint64_t now_ns,
                         const struct humpyard_packet *packet);
 
-// Finds a core that has room and for which something may wait: 1 and its number in `core`, or 0 if there is none. Ask
-// `humpyard_next` for it, and then this again, until it says 0: then every core has what it can have.
+// Finds a core that has room and for which a packet may wait. Returns 1, and the core in `core`; 0 if there is
+// none. Call `humpyard_next` for this core, then this again until it returns 0: then no core can take more.
 //
 // # Safety
-// `scheduler` is NULL or a scheduler that no other thread uses now, and `core` NULL or a place for the answer.
+// `scheduler` is NULL or a scheduler that no other thread uses now. `core` is NULL or room for the answer.
 int32_t humpyard_next_core(struct humpyard_scheduler *scheduler, uint64_t now_ns, uint16_t *core);
 
-// Takes the packet that a core serves next: 1 and the packet in `dispatch`, or 0 if nothing waits that it may serve. The
-// program does the work, and then calls `humpyard_complete`.
+// Takes the packet that a core serves next. Returns 1, and the packet in `dispatch`; 0 if there is no packet
+// that it may serve. The program does the work, and then calls `humpyard_complete`.
 //
 // # Safety
-// `scheduler` is NULL or a scheduler that no other thread uses now, and `dispatch` NULL or a place for the answer.
+// `scheduler` is NULL or a scheduler that no other thread uses now. `dispatch` is NULL or room for the answer.
 int32_t humpyard_next(struct humpyard_scheduler *scheduler,
                       uint64_t now_ns,
                       uint16_t core,
                       struct humpyard_dispatch *dispatch);
 
-// The packet in this slot is done, with which its core was busy for `busy_ns`: 0. The slot may then be used for another
-// packet. Where work is in nanoseconds, `busy_ns` is what the packet is charged, up to about a million times what the longest
-// packet is believed to cost; else it may be 0.
+// Completes the packet in this slot, for which its core was busy for `busy_ns`. Returns 0. Another packet may
+// then get the slot. If the unit of work is nanoseconds, the packet is charged `busy_ns`, up to about a
+// million times the longest packet's estimate. In other units, `busy_ns` may be 0.
 //
 // # Safety
 // `scheduler` is NULL or a scheduler that no other thread uses now.
@@ -284,57 +289,59 @@ int32_t humpyard_complete(struct humpyard_scheduler *scheduler,
                           uint32_t slot,
                           uint64_t busy_ns);
 
-// Gives a client another weight, from 1: 0.
+// Sets the weight of a client, from 1. Returns 0.
 //
 // # Safety
 // `scheduler` is NULL or a scheduler that no other thread uses now.
 int32_t humpyard_set_weight(struct humpyard_scheduler *scheduler, uint64_t now_ns, uint32_t client, uint32_t weight);
 
-// A client without packets here is gone: 0. Its number may be used for another, which inherits nothing but the weight.
+// Ends a client that has no packets here. Returns 0. Another client may then get its number, and inherits only
+// the weight.
 //
 // # Safety
 // `scheduler` is NULL or a scheduler that no other thread uses now.
 int32_t humpyard_end_client(struct humpyard_scheduler *scheduler, uint64_t now_ns, uint32_t client);
 
-// A flow without packets here is over: 0. Its number may be used for another.
+// Ends a flow that has no packets here. Returns 0. Another flow may then get its number.
 //
 // # Safety
 // `scheduler` is NULL or a scheduler that no other thread uses now.
 int32_t humpyard_end_flow(struct humpyard_scheduler *scheduler, uint64_t now_ns, uint32_t flow);
 
-// Finds when a policy wants to be told of the time: 1 and the time in `at_ns`, or 0 for never. To be asked after every other
-// call; at that time the program calls `humpyard_on_timeout`.
+// Finds the time of a policy's next timeout. Returns 1, and the time in `at_ns`; 0 if no timeout is set. Call
+// this after every other call. At that time, call `humpyard_on_timeout`.
 //
 // # Safety
-// `scheduler` is NULL or a scheduler that no other thread uses now, and `at_ns` NULL or a place for the answer.
+// `scheduler` is NULL or a scheduler that no other thread uses now. `at_ns` is NULL or room for the answer.
 int32_t humpyard_next_timeout(struct humpyard_scheduler *scheduler,
                               uint64_t *at_ns);
 
-// The time has come that `humpyard_next_timeout` named: 0. Being told too often does no harm.
+// Runs the timeout that `humpyard_next_timeout` returned. Returns 0. Extra calls do no harm.
 //
 // # Safety
 // `scheduler` is NULL or a scheduler that no other thread uses now.
 int32_t humpyard_on_timeout(struct humpyard_scheduler *scheduler, uint64_t now_ns);
 
-// Takes the next core that begins to go over to another service: 1 and which in `core_switch`, or 0 if there is none. Where
-// cores are allocated to services this is asked after every other call until it says 0. When the cost of the switch has
-// passed, the program calls `humpyard_switched`.
+// Takes the next core that begins to switch to another service. Returns 1, and the switch in `core_switch`;
+// 0 if there is none. If a policy allocates cores to services, call this repeatedly after every other call,
+// until it returns 0. After the cost of the switch, call `humpyard_switched`.
 //
 // # Safety
-// `scheduler` is NULL or a scheduler that no other thread uses now, and `core_switch` NULL or a place for the answer.
+// `scheduler` is NULL or a scheduler that no other thread uses now. `core_switch` is NULL or room for the
+// answer.
 int32_t humpyard_next_switch(struct humpyard_scheduler *scheduler,
                              struct humpyard_switch *core_switch);
 
-// The core has gone over to its new service, and is ready: 0.
+// Completes a core's switch to its new service. Returns 0.
 //
 // # Safety
 // `scheduler` is NULL or a scheduler that no other thread uses now.
 int32_t humpyard_switched(struct humpyard_scheduler *scheduler, uint64_t now_ns, uint16_t core);
 
-// Writes what became of every packet so far: 1.
+// Writes the counts of all packets up to now. Returns 1.
 //
 // # Safety
-// `scheduler` is NULL or a scheduler that no other thread uses now, and `account` NULL or a place for the answer.
+// `scheduler` is NULL or a scheduler that no other thread uses now. `account` is NULL or room for the answer.
 int32_t humpyard_account(struct humpyard_scheduler *scheduler, struct humpyard_account *account);
 
 // Queues a burst of packets, in their order. Returns 0, and in `answers[i]` what `humpyard_arrive` would return for
@@ -353,14 +360,14 @@ int32_t humpyard_arrive_burst(struct humpyard_scheduler *scheduler,
                               size_t count,
                               int64_t *answers);
 
-// Takes the packets that a core serves next, at most `count`. Returns their number, and the packets in `dispatches`;
-// the core serves them in this order. 0 if nothing waits that it may serve.
+// Takes the packets that a core serves next, at most `count`. Returns their number, and the packets in
+// `dispatches`; the core serves them in this order. Returns 0 if there is no packet that it may serve.
 //
-// `in_flight` does not limit a burst: it says how many packets a core has before `humpyard_next_core` passes it over.
-// Where clients keep their order and several cores share a queue, a burst has at most one packet of a client.
+// `in_flight` does not limit a burst: it is the number of packets at which `humpyard_next_core` skips a core.
+// If clients keep their order and several cores share a queue, a burst has at most one packet of a client.
 //
 // # Safety
-// `scheduler` is NULL or a scheduler that no other thread uses now. `dispatches` is NULL or points to place for
+// `scheduler` is NULL or a scheduler that no other thread uses now. `dispatches` is NULL or points to room for
 // `count` packets.
 int32_t humpyard_next_burst(struct humpyard_scheduler *scheduler,
                             uint64_t now_ns,
@@ -368,16 +375,16 @@ int32_t humpyard_next_burst(struct humpyard_scheduler *scheduler,
                             struct humpyard_dispatch *dispatches,
                             size_t count);
 
-// Completes a burst of packets, in their order: 0. `slots[i]` names a packet, and its core was busy for `busy_ns[i]`.
-// `busy_ns` may be NULL: 0 for every packet. The packets may be of several cores.
+// Completes a burst of packets, in their order. Returns 0. `slots[i]` names a packet, and its core was busy
+// for `busy_ns[i]`. If `busy_ns` is NULL, every packet has 0. The packets may be of several cores.
 //
-// The scheduler checks all slots first. If it refuses one, the call returns a `humpyard_error`, and no packet is
-// complete. `humpyard_last_error` has the number of the packet. Only with `HUMPYARD_ERROR_BROKEN` some may be
-// complete.
+// The scheduler checks all slots first. If it refuses one, the call returns a `humpyard_error`, and no packet
+// is complete. `humpyard_last_error` has the number of the packet. Only with `HUMPYARD_ERROR_BROKEN` some may
+// be complete.
 //
 // # Safety
-// `scheduler` is NULL or a scheduler that no other thread uses now. `slots` is NULL or points to `count` slots, and
-// `busy_ns` NULL or to as many times.
+// `scheduler` is NULL or a scheduler that no other thread uses now. `slots` is NULL or points to `count`
+// slots. `busy_ns` is NULL or points to `count` times.
 int32_t humpyard_complete_burst(struct humpyard_scheduler *scheduler,
                                 uint64_t now_ns,
                                 const uint32_t *slots,

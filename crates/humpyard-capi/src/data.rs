@@ -1,4 +1,4 @@
-//! What C and Rust pass to each other. Of a configuration, 0 and NULL are the defaults.
+//! The data that C and Rust exchange. In a configuration, 0 and NULL mean the defaults.
 
 use core::ffi::{CStr, c_char};
 
@@ -18,17 +18,17 @@ use crate::failure::Failure;
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Dropped {
-    /// As many packets were held as the scheduler has room for.
+    /// The scheduler held as many packets as it has room for.
     BufferFull = -1,
-    /// The queue it was to join held as many packets as a queue may.
+    /// The queue held as many packets as a queue may.
     QueueFull = -2,
-    /// Its client had as many packets waiting as a client may.
+    /// The client had as many packets waiting as a client may.
     ClientFull = -3,
-    /// Its room was given to another packet: never in this version, in which the packet that comes is the one dropped.
+    /// Another packet took its room. Never in this version, which drops the arriving packet instead.
     PushedOut = -4,
 }
 
-/// Returns the number that says what became of a packet that came: its slot, or a [`Dropped`].
+/// Returns the number that tells C the outcome of an arrival: a slot, or a [`Dropped`].
 #[inline]
 pub(crate) fn answer(arrival: Arrival) -> i64 {
     match arrival {
@@ -52,124 +52,126 @@ impl From<DropReason> for Dropped {
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
-    /// Bytes: a packet is charged its length.
+    /// Bytes: each packet is charged its length.
     Bytes = 0,
-    /// Packets: every packet is charged one.
+    /// Packets: each packet is charged one.
     Packets = 1,
-    /// Nanoseconds of one core: a packet is charged what it took.
+    /// Nanoseconds of one core: each packet is charged its processing time.
     Nanoseconds = 2,
 }
 
-/// Which part of a longer unit a packet is.
+/// The part of a longer unit that a packet is.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// All of it.
+    /// The whole unit.
     Whole = 0,
-    /// Its start.
+    /// The first part.
     First = 1,
-    /// Neither start nor end.
+    /// Neither the first nor the last part.
     Middle = 2,
-    /// Its end.
+    /// The last part.
     Last = 3,
 }
 
-/// What is known of a service. All 0 is a service that says nothing of itself.
+/// A service's properties. All 0: nothing is known of the service.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Service {
-    /// What a typical packet takes a core.
+    /// Processing time of a typical packet on a core.
     pub packet_time_ns: u64,
-    /// What it takes a core to go over to this service.
+    /// Time that a core needs to switch to this service.
     pub switch_cost_ns: u64,
-    /// The longest tolerable delay; 0 is any.
+    /// The longest tolerable delay. 0: any delay.
     pub tolerance_ns: u64,
-    /// What a packet of no length is believed to cost, in the unit of work. With `per_byte_milli` and `cold` 0 too, a packet
-    /// costs its bytes, one packet, or a nanosecond for each byte.
+    /// Estimated cost of a packet of length 0, in the unit of work. If `per_byte_milli` and `cold` are 0 too,
+    /// the estimate is the packet's bytes, one packet, or one nanosecond per byte, by unit.
     pub fixed: u32,
-    /// What each byte is believed to cost, in thousandths of the unit of work.
+    /// Estimated cost of each byte, in thousandths of the unit of work.
     pub per_byte_milli: u32,
-    /// What is believed to come on top where a core served another service before.
+    /// Estimated extra cost if the core served another service before.
     pub cold: u32,
-    /// The share of the cores that it is guaranteed, in millionths; of all services together at most a million.
+    /// The guaranteed share of the cores, in millionths. The sum over all services is at most a million.
     pub guarantee_millionths: u32,
 }
 
-/// What a scheduler is made for. All 0 is one core, one client, one flow, one service, and room for 1024 packets.
+/// The configuration of a scheduler. All 0: one core, one client, one flow, one service, and room for 1024
+/// packets.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// Number of cores; 0 is 1.
+    /// Number of cores. 0: one.
     pub cores: u32,
-    /// Contexts of each processing element: so many consecutive cores take turns computing. 0 is 1.
+    /// Contexts of each processing element: this many consecutive cores take turns to compute. 0: one.
     pub contexts: u32,
-    /// Which cores are near each other: fan-outs from the root such as "2x2x2" (sockets, caches, cores), with the cost of
-    /// crossing each level from 1 if it is not the usual: "2x4:2.0,1.2". NULL is all the same.
+    /// The distances between cores, as fan-outs from the root such as "2x2x2" (sockets, caches, cores). The
+    /// cost of crossing each level, from 1, may follow: "2x4:2.0,1.2". NULL: all cores are equally near.
     pub topology: *const c_char,
-    /// Speeds of the first cores, in thousandths of the speed that estimates hold for; the others have 1000.
+    /// Speeds of the first cores, in thousandths of the speed that the estimates assume. The other cores have
+    /// 1000.
     pub speeds: *const u32,
-    /// How many speeds there are.
+    /// Number of speeds.
     pub speed_count: usize,
-    /// Number of clients; 0 is 1.
+    /// Number of clients. 0: one.
     pub clients: u32,
-    /// Number of flows; 0 is 1.
+    /// Number of flows. 0: one.
     pub flows: u32,
-    /// Most packets held at once, waiting or in service; 0 is 1024.
+    /// Most packets held at once, waiting or in service. 0: 1024.
     pub packets: u32,
-    /// Length of the longest packet, in bytes: a longer one is refused. 0 is 1514.
+    /// Length of the longest packet, in bytes; a longer one is refused. 0: 1514.
     pub longest: u32,
-    /// Weights of the first clients, from 1; the others have 1.
+    /// Weights of the first clients, from 1. The other clients have 1.
     pub weights: *const u32,
-    /// How many weights there are.
+    /// Number of weights.
     pub weight_count: usize,
     /// The services.
     pub services: *const Service,
-    /// How many services there are; 0 is one that has all cores.
+    /// Number of services. 0: one service, which has all cores.
     pub service_count: usize,
-    /// Most packets waiting in one queue; 0 is any number.
+    /// Most packets waiting in one queue. 0: no limit.
     pub queue_limit: u32,
-    /// Most packets waiting of one client in one queue; 0 is any number.
+    /// Most packets of one client waiting in one queue. 0: no limit.
     pub client_limit: u32,
-    /// Packets that a core may be handed at a time; 0 is 1.
+    /// Packets in flight per core. 0: one.
     pub in_flight: u32,
-    /// Of how many services a core keeps the code: to go back to one of them takes it no time. 0 is 1.
+    /// Number of services that stay resident on a core: switching back to one of them takes no time. 0: one.
     pub services_per_core: u16,
     /// The unit of work, a `humpyard_unit`.
     pub unit: u8,
-    /// Whether several cores may serve one client at once, so that its packets may overtake; 0 is no.
+    /// Whether several cores may serve one client at once, so that its packets may overtake each other. 0: no.
     pub free_order: u8,
-    /// Whether of two equals the higher id goes first; 0 is no.
+    /// Whether the higher id wins a tie. 0: no.
     pub ties_highest: u8,
-    /// Where random policies draw from; 0 is 1.
+    /// Seed of the random policies. 0: 1.
     pub seed: u64,
 }
 
-/// What is known of one packet. What it holds stays with the program.
+/// The description of one packet. Its contents stay with the program.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Packet {
-    /// A hash of its connection, the same in both directions. Policies that steer by hash take this.
+    /// A hash of its connection, the same in both directions. Policies that steer by hash use it.
     pub key: u64,
-    /// The work that it is believed to be. Of an arriving packet only `oracle` asks for it.
+    /// The packet's estimated work. For an arriving packet, only `oracle` uses it.
     pub estimate: u64,
     /// Its flow, from 0.
     pub flow: u32,
-    /// Whose share it is charged to, from 0.
+    /// The client that is charged, from 0.
     pub client: u32,
     /// Its length in bytes.
     pub length: u32,
     /// The Toeplitz hash of its connection.
     pub rss: u32,
-    /// What is to be done to it, from 0.
+    /// The service that the packet needs, from 0.
     pub service: u16,
-    /// Which part of a longer unit it is, a `humpyard_part`.
+    /// The part of a longer unit that it is, a `humpyard_part`.
     pub part: u8,
-    /// Whether it begins or ends its connection, as SYN, FIN and RST do; 0 is no. `sprayer` asks for it.
+    /// Whether it begins or ends its connection, as SYN, FIN and RST do. 0: no. Only `sprayer` uses it.
     pub changes_connection: u8,
 }
 
 impl Packet {
-    /// Rejects a part that is not.
+    /// Rejects an unknown part.
     #[inline]
     pub(crate) fn check_part(&self) -> Result<(), Refusal> {
         match self.part {
@@ -178,10 +180,11 @@ impl Packet {
         }
     }
 
-    /// Rejects packets of which one has a part that is not.
+    /// Rejects packets if one has an unknown part.
     #[inline]
     pub(crate) fn check_parts(packets: &[Self]) -> Result<(), Refusal> {
-        // Parts fill two bits, so one look at the bits of all finds any beyond. By fours this takes fewer steps.
+        // Valid parts fit into two bits, so one test of all bits together finds an invalid one. Groups of four
+        // take fewer steps.
         let bits = |packets: &[Self]| packets.iter().fold(0, |bits, packet| bits | packet.part);
         let (fours, rest) = packets.as_chunks::<4>();
         if fours.iter().fold(bits(rest), |all, four| all | bits(four)) <= 3 {
@@ -191,7 +194,7 @@ impl Packet {
         wrong.map_or(Ok(()), |(number, refusal)| Err(refusal.of_packet(number)))
     }
 
-    /// Returns the packet for the scheduler; its part was checked.
+    /// Returns the packet for the scheduler; its part must be valid.
     #[inline]
     pub(crate) fn read(&self) -> packet::Packet {
         let part = match self.part {
@@ -237,17 +240,17 @@ impl From<&packet::Packet> for Packet {
     }
 }
 
-/// A packet to be served.
+/// A packet for a core to serve.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dispatch {
-    /// When it arrived.
+    /// Arrival time.
     pub arrival_ns: u64,
     /// Its number among the packets that were not dropped, from 0.
     pub sequence: u64,
     /// The packet.
     pub packet: Packet,
-    /// Its slot, to be named when it is complete.
+    /// Its slot, which names it at completion.
     pub slot: u32,
     /// Whether the core's previous packet had another service, or there was none.
     pub cold: bool,
@@ -265,15 +268,15 @@ impl From<&mechanism::Dispatch> for Dispatch {
     }
 }
 
-/// A core that goes over to another service.
+/// A core that switches to another service.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Switch {
-    /// How long it takes.
+    /// Time that the switch takes.
     pub cost_ns: u64,
-    /// The core, which serves nothing meanwhile.
+    /// The core, which serves no packet during the switch.
     pub core: u16,
-    /// Where it goes.
+    /// The new service.
     pub to: u16,
 }
 
@@ -283,7 +286,7 @@ impl From<&mechanism::Switch> for Switch {
     }
 }
 
-/// What became of the packets that came: arrived = processed + held + the dropped, always.
+/// Counts of all packets. Always: arrived = processed + held + dropped.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Account {
@@ -293,11 +296,11 @@ pub struct Account {
     pub processed: u64,
     /// Packets waiting or in service now.
     pub held: u64,
-    /// Packets dropped since the scheduler had no room.
+    /// Packets dropped because the scheduler was full.
     pub buffer_full: u64,
-    /// Packets dropped since their queue had no room.
+    /// Packets dropped because their queue was full.
     pub queue_full: u64,
-    /// Packets dropped since their client had too many waiting.
+    /// Packets dropped because their client had too many waiting.
     pub client_full: u64,
 }
 
@@ -314,15 +317,15 @@ impl From<&mechanism::Account> for Account {
     }
 }
 
-/// Reads a string; none if it is NULL.
+/// Reads a string. `None`: it is NULL.
 ///
 /// # Safety
-/// `text` is NULL or a string that stays.
+/// `text` is NULL or a string that lives as long as the result.
 pub(crate) unsafe fn text<'a>(name: &'static str, text: *const c_char) -> Result<Option<&'a str>, Failure> {
     if text.is_null() {
         return Ok(None);
     }
-    // SAFETY: it is not NULL, and the caller says that it is a string.
+    // SAFETY: it is not NULL, so the caller passed a string.
     let text = unsafe { CStr::from_ptr(text) }.to_str();
     text.map(Some).map_err(|_| Refusal::argument(format!("`{name}` is not UTF-8")).into())
 }
@@ -330,17 +333,17 @@ pub(crate) unsafe fn text<'a>(name: &'static str, text: *const c_char) -> Result
 /// Reads a list.
 ///
 /// # Safety
-/// `list` is NULL or points to `count` items that stay.
+/// `list` is NULL or points to `count` items that live as long as the result.
 pub(crate) unsafe fn list<'a, T>(name: &'static str, list: *const T, count: usize) -> Result<&'a [T], Failure> {
     check_list(name, list, count)?;
     if count == 0 {
         return Ok(&[]);
     }
-    // SAFETY: it is not NULL, not too long for an object, and the caller says that the items are there.
+    // SAFETY: it is not NULL, not longer than an object may be, and the caller passed `count` items.
     Ok(unsafe { core::slice::from_raw_parts(list, count) })
 }
 
-/// Rejects a list that is NULL or longer than there can be places, unless it is empty.
+/// Rejects a list that is NULL or longer than an object may be, unless it is empty.
 pub(crate) fn check_list<T>(name: &'static str, list: *const T, count: usize) -> Result<(), Failure> {
     if count > 0 && list.is_null() {
         return Err(Failure::Null(name));
@@ -351,15 +354,15 @@ pub(crate) fn check_list<T>(name: &'static str, list: *const T, count: usize) ->
     Ok(())
 }
 
-/// Reads the length of the longest packet and a configuration; NULL is all defaults.
+/// Reads the length of the longest packet and a configuration. NULL: all defaults.
 ///
 /// # Safety
-/// `config` is NULL or a configuration whose pointers are NULL or point to what they say.
+/// `config` is NULL or a configuration whose pointers are each NULL or valid.
 pub(crate) unsafe fn config(config: *const Config) -> Result<(u32, SchedulerConfig), Failure> {
     let default = SchedulerConfig::default();
-    // SAFETY: the caller says that it is NULL or good.
+    // SAFETY: the caller passes NULL or a valid configuration.
     let Some(given) = (unsafe { config.as_ref() }) else { return Ok((SchedulerConfig::LONGEST_BYTES, default)) };
-    // SAFETY: the caller says that what the pointers point to is there.
+    // SAFETY: the caller's pointers are each NULL or valid.
     let (topology, speeds, weights, services) = unsafe {
         (
             text("topology", given.topology)?,

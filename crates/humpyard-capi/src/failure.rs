@@ -1,4 +1,4 @@
-//! What a refused call gives: a code, and words that wait for `humpyard_last_error`.
+//! The result of a refused call: a code, and a message for `humpyard_last_error`.
 
 use core::cell::{Cell, RefCell};
 use core::ffi::c_char;
@@ -16,27 +16,27 @@ thread_local! {
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Error {
-    /// A pointer is NULL that must not be.
+    /// A pointer is NULL, and must not be.
     Null = -100,
-    /// An argument is not what it may be, such as an id out of range.
+    /// An argument is invalid, such as an id out of range.
     Argument = -101,
-    /// The call does not go with those before: time goes back, or the packet is not in service.
+    /// The call does not fit the calls before: time goes back, or the packet is not in service.
     Order = -102,
-    /// The scheduler failed inside, now or before: it can only be freed.
+    /// The scheduler failed internally, now or before. The only valid call is `humpyard_free`.
     Broken = -103,
-    /// No policy has this name, or no family.
+    /// No policy or family has this name.
     UnknownPolicy = -110,
     /// The policy has no parameter of this name.
     UnknownParameter = -111,
-    /// The text names no policies, or gives a family or a parameter twice.
+    /// The text names no policy, or names a family or a parameter twice.
     Syntax = -112,
     /// A parameter does not take this value.
     BadValue = -113,
-    /// Policies, parameters and configuration are each good, and do not go together.
+    /// Policies, parameters and configuration are each valid, but not together.
     Combination = -114,
-    /// It would take more memory, or greater numbers, than there can be.
+    /// The scheduler would need more memory, or greater numbers, than possible.
     TooLarge = -115,
-    /// The configuration describes nothing that can be: more weights than clients, for example.
+    /// The configuration contradicts itself: more weights than clients, for example.
     SetUp = -116,
 }
 
@@ -52,7 +52,7 @@ impl From<RefusalKind> for Error {
             RefusalKind::Build(BuildErrorKind::SetUp) => Self::SetUp,
             RefusalKind::Order => Self::Order,
             RefusalKind::Broken => Self::Broken,
-            // Kinds that come later are arguments until they have a code.
+            // Kinds of later versions count as invalid arguments until they get a code.
             _ => Self::Argument,
         }
     }
@@ -73,21 +73,21 @@ impl From<Refusal> for Failure {
 }
 
 impl Failure {
-    /// Keeps code and words for [`last_code`] and [`last`], and returns the code.
+    /// Stores the code and the message for [`last_code`] and [`last`], and returns the code.
     pub(crate) fn tell(self) -> i32 {
         let (code, words) = match self {
             Self::Null(name) => (Error::Null, format!("`{name}` is NULL")),
             Self::Refused(refusal) => (Error::from(refusal.kind), refusal.to_string()),
         };
         let words = CString::new(words.replace('\0', "?")).ok();
-        // A thread that is ending has no place for these any more; what the call returns says enough.
+        // A thread that is ending has lost this storage; the returned code must suffice.
         let _ = CODE.try_with(|last| last.set(code as i32));
         let _ = LAST.try_with(|last| last.replace(words));
         code as i32
     }
 }
 
-/// The words of this thread's last failure. They stay where they are until the next.
+/// Returns the message of this thread's last failure. It stays valid until the next failure.
 pub(crate) fn last() -> *const c_char {
     let words = LAST.try_with(|last| last.borrow().as_ref().map(|words| words.as_ptr()));
     words.ok().flatten().unwrap_or(c"".as_ptr())

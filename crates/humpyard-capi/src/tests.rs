@@ -1,4 +1,4 @@
-//! The library as C sees it: what it answers, and what it refuses.
+//! The library as a C program sees it: results and refusals.
 
 use core::ffi::CStr;
 use core::mem::MaybeUninit;
@@ -6,18 +6,18 @@ use core::ptr::{null, null_mut};
 
 use super::*;
 
-/// What C's `= {0}` is.
+/// The value of C's `= {0}`.
 fn zero<T>() -> T {
-    // SAFETY: only for the structures of this crate, of which all zeros is a value.
+    // SAFETY: only used for structures of this crate, for which all zeros is a valid value.
     unsafe { MaybeUninit::zeroed().assume_init() }
 }
 
 fn last_error() -> String {
-    // SAFETY: it is a string that stays until the next refusal.
+    // SAFETY: it is a string that stays valid until the next refusal.
     unsafe { CStr::from_ptr(humpyard_last_error()) }.to_str().expect("UTF-8").to_owned()
 }
 
-/// A scheduler of a test, freed at its end.
+/// A scheduler that is freed at the end of the test.
 struct Owned(*mut Scheduler);
 
 impl Drop for Owned {
@@ -29,26 +29,26 @@ impl Drop for Owned {
 
 impl Owned {
     fn new(policy: &CStr, config: &Config) -> Self {
-        // SAFETY: both are good.
+        // SAFETY: both pointers are valid.
         let scheduler = unsafe { humpyard_new(policy.as_ptr(), config) };
         assert!(!scheduler.is_null(), "{}", last_error());
         Self(scheduler)
     }
 
     fn arrive(&self, now_ns: u64, packet: Packet) -> i64 {
-        // SAFETY: both are good.
+        // SAFETY: both pointers are valid.
         unsafe { humpyard_arrive(self.0, now_ns, &packet) }
     }
 
     fn next(&self, now_ns: u64, core: u16) -> Result<Dispatch, i32> {
         answer(|dispatch| {
-            // SAFETY: both are good.
+            // SAFETY: both pointers are valid.
             unsafe { humpyard_next(self.0, now_ns, core, dispatch) }
         })
     }
 
     fn complete(&self, now_ns: u64, slot: u32) -> i32 {
-        // SAFETY: the scheduler is good.
+        // SAFETY: the scheduler is valid.
         unsafe { humpyard_complete(self.0, now_ns, slot, 1) }
     }
 
@@ -64,7 +64,7 @@ impl Owned {
 
     fn next_burst(&self, now_ns: u64, core: u16, most: usize) -> Result<Vec<Dispatch>, i32> {
         let mut dispatches = vec![zero(); most];
-        // SAFETY: there is place for as many.
+        // SAFETY: there is room for `most` packets.
         let given = unsafe { humpyard_next_burst(self.0, now_ns, core, dispatches.as_mut_ptr(), most) };
         dispatches.truncate(usize::try_from(given).map_err(|_| given)?);
         Ok(dispatches)
@@ -72,23 +72,23 @@ impl Owned {
 
     fn complete_burst(&self, now_ns: u64, slots: &[u32], busy_ns: Option<&[u64]>) -> i32 {
         let busy_ns = busy_ns.map_or(null(), <[u64]>::as_ptr);
-        // SAFETY: there are as many times as slots, or none.
+        // SAFETY: there are as many times as slots, or the pointer is NULL.
         unsafe { humpyard_complete_burst(self.0, now_ns, slots.as_ptr(), busy_ns, slots.len()) }
     }
 
     fn account(&self) -> Result<Account, i32> {
         answer(|account| {
-            // SAFETY: both are good.
+            // SAFETY: both pointers are valid.
             unsafe { humpyard_account(self.0, account) }
         })
     }
 }
 
-/// What a question has written if its number is 1; else the number.
+/// Returns the answer that a call wrote if it returned 1; else the returned number.
 fn answer<T>(question: impl FnOnce(*mut T) -> i32) -> Result<T, i32> {
     let mut place = MaybeUninit::uninit();
     match question(place.as_mut_ptr()) {
-        // SAFETY: 1 says that the answer was written.
+        // SAFETY: a result of 1 means that the answer was written.
         1 => Ok(unsafe { place.assume_init() }),
         number => Err(number),
     }
@@ -101,7 +101,7 @@ fn assert_refused(code: i32, error: Error, words: &str) {
 
 #[track_caller]
 fn assert_no_scheduler(policy: &CStr, config: &Config, error: Error, words: &str) {
-    // SAFETY: both are good.
+    // SAFETY: both pointers are valid.
     let scheduler = unsafe { humpyard_new(policy.as_ptr(), config) };
     assert!(scheduler.is_null());
     assert_refused(humpyard_last_error_code(), error, words);
@@ -142,14 +142,14 @@ fn packets_that_change_a_connection_are_told_of() {
 
 #[test]
 fn null_is_all_defaults_and_the_version_is_that_of_the_crate() {
-    // SAFETY: NULL is allowed.
+    // SAFETY: `config` may be NULL.
     let scheduler = Owned(unsafe { humpyard_new(c"fcfs".as_ptr(), null()) });
     for _ in 0..1024 {
         assert!(scheduler.arrive(0, zero()) >= 0);
     }
     assert_eq!(scheduler.arrive(0, zero()), Dropped::BufferFull as i64);
     assert_eq!(scheduler.account(), Ok(Account { arrived: 1025, held: 1024, buffer_full: 1, ..zero() }));
-    // SAFETY: it is a string that stays.
+    // SAFETY: it is a string that stays valid.
     assert_eq!(unsafe { CStr::from_ptr(humpyard_version()) }.to_str(), Ok(env!("CARGO_PKG_VERSION")));
 }
 
@@ -167,7 +167,7 @@ fn every_core_gets_its_packet() {
     let scheduler = Owned::new(c"rr", &Config { cores: 3, ..zero() });
     let next_core = || {
         answer(|core| {
-            // SAFETY: both are good.
+            // SAFETY: both pointers are valid.
             unsafe { humpyard_next_core(scheduler.0, 1, core) }
         })
     };
@@ -199,11 +199,11 @@ fn cores_go_over_to_the_service_that_needs_them() {
     let scheduler = Owned::new(c"everest", &config);
     let next_switch = || {
         answer(|switch| {
-            // SAFETY: both are good.
+            // SAFETY: both pointers are valid.
             unsafe { humpyard_next_switch(scheduler.0, switch) }
         })
     };
-    // SAFETY: the scheduler is good.
+    // SAFETY: the scheduler is valid.
     let switched = |now_ns, core| unsafe { humpyard_switched(scheduler.0, now_ns, core) };
     let mut switches = Vec::new();
     for now_ns in 0..100 {
@@ -259,10 +259,10 @@ fn a_scheduler_that_cannot_be_says_why() {
     let words =
         "an allocation that moves cores needs one queue per service: it cannot be combined with a steering policy";
     assert_no_scheduler(c"allocate=everest/steer=hrw", &config, Error::Combination, words);
-    // SAFETY: NULL is allowed.
+    // SAFETY: `policy` may be NULL.
     assert!(unsafe { humpyard_new(null(), &config) }.is_null());
     assert_refused(humpyard_last_error_code(), Error::Null, "`policy` is NULL");
-    // SAFETY: both are good.
+    // SAFETY: both pointers are valid.
     assert!(unsafe { humpyard_new(c"banana".as_ptr(), &config) }.is_null());
     assert_eq!(humpyard_last_error_code(), Error::UnknownPolicy as i32);
 }
@@ -273,7 +273,7 @@ fn null_is_refused_everywhere() {
     let refused = |code: i32, name| assert_refused(code, Error::Null, &format!("`{name}` is NULL"));
     let none: *mut Scheduler = null_mut();
     let (mut core, mut time) = (0, 0);
-    // SAFETY: NULL is allowed, and the rest is good.
+    // SAFETY: NULL is allowed, and the other pointers are valid.
     unsafe {
         humpyard_free(none);
         refused(humpyard_arrive(none, 0, &zero()) as i32, "scheduler");
@@ -309,7 +309,7 @@ fn ids_out_of_range_are_refused_and_change_nothing() {
     refused(scheduler.next(0, 1).unwrap_err(), "no core 1: there are 1, numbered from 0");
     refused(scheduler.complete(0, 1024), "no slot 1024: there are 1024, numbered from 0");
     refused(scheduler.complete(0, u32::MAX), "no slot 4294967295: there are 1024, numbered from 0");
-    // SAFETY: the scheduler is good.
+    // SAFETY: the scheduler is valid.
     unsafe {
         refused(humpyard_set_weight(scheduler.0, 0, 3, 1), "no client 3: there are 3, numbered from 0");
         refused(humpyard_set_weight(scheduler.0, 0, 2, 0), "a weight is from 1, not 0");
@@ -327,7 +327,7 @@ fn calls_out_of_order_are_refused_and_change_nothing() {
     let refused = |code, words: &str| assert_refused(code, Error::Order, words);
     refused(scheduler.arrive(9, zero()) as i32, "time goes back from 10 ns to 9 ns");
     refused(scheduler.complete(10, slot), "slot 0 has no packet in service");
-    // SAFETY: the scheduler is good.
+    // SAFETY: the scheduler is valid.
     let (end_client, end_flow) =
         unsafe { (|| humpyard_end_client(scheduler.0, 10, 1), || humpyard_end_flow(scheduler.0, 10, 0)) };
     refused(end_client(), "client 1 cannot end: 1 of its packets are here");
@@ -428,7 +428,7 @@ fn bursts_refuse_null_and_lists_that_cannot_be() {
     let scheduler = Owned::new(c"gr3", &zero());
     let refused = |code: i32, name| assert_refused(code, Error::Null, &format!("`{name}` is NULL"));
     let none: *mut Scheduler = null_mut();
-    // SAFETY: NULL is allowed, and the rest is good.
+    // SAFETY: NULL is allowed, and the other pointers are valid.
     unsafe {
         refused(humpyard_arrive_burst(none, 0, &zero(), 1, &mut 0), "scheduler");
         refused(humpyard_next_burst(none, 0, 0, &mut zero(), 1), "scheduler");

@@ -1,4 +1,4 @@
-//! A scheduler allocates all its memory when it is made: no later call of C allocates or frees any.
+//! A scheduler allocates all its memory when it is created: no later C call allocates or frees memory.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::Cell;
@@ -17,11 +17,11 @@ thread_local! {
     static CALLS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The system's allocator, counted.
+/// The system's allocator, with a counter of calls.
 struct Counting;
 
-// SAFETY: each method hands its arguments unchanged to the system's allocator. The counter is a thread-local without
-// destructor and without lazy start, so counting neither allocates nor fails.
+// SAFETY: each method passes its arguments unchanged to the system's allocator. The counter is a thread-local
+// without destructor and without lazy initialization, so counting neither allocates nor fails.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         CALLS.set(CALLS.get() + 1);
@@ -51,13 +51,13 @@ const BURST: usize = 32;
 /// Packets that arrive at each scheduler.
 const PACKETS: usize = 4_000;
 
-/// What C's `= {0}` is.
+/// The value of C's `= {0}`.
 fn zero<T>() -> T {
-    // SAFETY: only for the structures of the library, of which all zeros is a value.
+    // SAFETY: only used for structures of the library, for which all zeros is a valid value.
     unsafe { MaybeUninit::zeroed().assume_init() }
 }
 
-/// Makes a scheduler with little room, so that packets are dropped for every reason.
+/// Returns a scheduler with little room, so that it drops packets for every reason.
 fn scheduler(policy: &str, free_order: u8) -> *mut Scheduler {
     let service = Service { packet_time_ns: 1000, switch_cost_ns: 500, tolerance_ns: 20_000, ..zero() };
     let services = [Service { guarantee_millionths: 500_000, ..service }; 2];
@@ -78,7 +78,7 @@ fn scheduler(policy: &str, free_order: u8) -> *mut Scheduler {
         ..zero()
     };
     let policy = CString::new(policy).expect("a name");
-    // SAFETY: name and configuration are good.
+    // SAFETY: name and configuration are valid.
     unsafe { humpyard_new(policy.as_ptr(), &config) }
 }
 
@@ -90,7 +90,8 @@ fn packet(random: &mut Random) -> Packet {
     Packet { key, flow, client: flow, rss: flow * 77, length, service, changes_connection, ..zero() }
 }
 
-/// Every call there is, for packets in bursts and one by one. Returns the packets that are complete, and the dropped.
+/// Makes every call of the library, for packets in bursts and one by one. Returns the numbers of packets
+/// completed and dropped.
 fn drive(scheduler: *mut Scheduler, random: &mut Random) -> (u64, u64) {
     let (mut packets, mut answers) = ([zero::<Packet>(); BURST], [0; BURST]);
     let (mut dispatches, mut slots, busy) = ([zero::<Dispatch>(); BURST], [0; BURST], [900; BURST]);
@@ -98,7 +99,7 @@ fn drive(scheduler: *mut Scheduler, random: &mut Random) -> (u64, u64) {
     for round in 0..PACKETS / BURST {
         now += random.below(30_000);
         packets.fill_with(|| packet(random));
-        // SAFETY: the scheduler is good, and arrays are as long as the calls say.
+        // SAFETY: the scheduler is valid, and each array has the length that the call gives.
         unsafe {
             assert_eq!(humpyard_arrive_burst(scheduler, now, packets.as_ptr(), BURST - 1, answers.as_mut_ptr()), 0);
             assert!(humpyard_arrive(scheduler, now, &packets[BURST - 1]) >= i64::from(Dropped::ClientFull as i32));
@@ -122,15 +123,15 @@ fn drive(scheduler: *mut Scheduler, random: &mut Random) -> (u64, u64) {
             assert_eq!(humpyard_set_weight(scheduler, now, round as u32 % CLIENTS, weight), 0);
         }
     }
-    // SAFETY: both are good.
+    // SAFETY: both pointers are valid.
     assert_eq!(unsafe { humpyard_account(scheduler, &mut account) }, 1);
     (account.processed, account.buffer_full + account.queue_full + account.client_full)
 }
 
-/// Lets no packet wait and ends every client and flow, so that the calls for these are accepted.
+/// Serves all waiting packets, and ends every client and flow, so that the scheduler accepts these calls.
 fn end(scheduler: *mut Scheduler) {
     let (now, mut core, mut dispatch) = (u64::MAX / 4, 0, zero());
-    // SAFETY: the scheduler is good, and places are there.
+    // SAFETY: the scheduler is valid, and there is room for the answers.
     unsafe {
         while humpyard_next_core(scheduler, now, &mut core) == 1 {
             while humpyard_next(scheduler, now, core, &mut dispatch) == 1 {
@@ -181,7 +182,7 @@ fn calls_of_the_allocator_are_counted() {
     let before = CALLS.get();
     drop(core::hint::black_box(Box::new(5)));
     assert_eq!(CALLS.get() - before, 2);
-    // SAFETY: NULL is refused.
+    // SAFETY: the library refuses NULL.
     assert_eq!(unsafe { humpyard_account(ptr::null_mut(), ptr::null_mut()) }, Error::Null as i32);
     assert!(CALLS.get() - before > 2, "a refused call keeps its words");
 }

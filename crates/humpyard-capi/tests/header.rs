@@ -1,4 +1,4 @@
-//! The committed header is what the crate says.
+//! Checks that the committed header is the one generated from the crate.
 
 use std::path::Path;
 

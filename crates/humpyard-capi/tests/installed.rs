@@ -1,4 +1,4 @@
-//! The library as `make install` installs it: its files, their size, its ABI, and programs that use it.
+//! Tests the library that `make install` installs: its files, their size, its ABI, and programs that use it.
 #![allow(clippy::print_stderr, reason = "a test that skips must say so")]
 
 use std::collections::BTreeSet;
@@ -12,12 +12,12 @@ use humpyard_traffic::test_captures::traces_directory;
 use humpyard_traffic::{CaptureReader, Source};
 use tempfile::TempDir;
 
-/// Bytes that the shared library may have, stripped.
+/// Most bytes of the shared library, stripped.
 const SHARED_MAX: u64 = 3_000_000;
-/// Bytes that the static library may have.
+/// Most bytes of the static library.
 const STATIC_MAX: u64 = 25_000_000;
 
-/// A directory into which `make install` has installed the library.
+/// A directory with the library that `make install` installed.
 struct Installed {
     root: TempDir,
 }
@@ -41,7 +41,7 @@ impl Installed {
         self.path(&format!("usr/lib/libhumpyard.so.{}", env!("CARGO_PKG_VERSION")))
     }
 
-    /// What `pkg-config` prints, when it knows the installed library and, if any, those of the system.
+    /// Returns the words that `pkg-config` prints for the installed library.
     fn flags(&self, arguments: &[&str]) -> Vec<String> {
         let mut command = Command::new("pkg-config");
         command.args(arguments).arg("humpyard");
@@ -50,7 +50,7 @@ impl Installed {
         text(&mut command).split_whitespace().map(str::to_owned).collect()
     }
 
-    /// Compiles an example, strictly and with these flags of other libraries, and links it with the installed
+    /// Compiles an example strictly, with these flags of other libraries, and links it with the installed
     /// library.
     fn compile(&self, example: &str, standard: &str, others: &[String]) -> PathBuf {
         let program = self.path(example);
@@ -77,7 +77,7 @@ fn source_tree() -> PathBuf {
     capi("../..")
 }
 
-/// Runs a command that must succeed. Returns what it prints.
+/// Runs a command that must succeed. Returns its output.
 #[track_caller]
 fn text(command: &mut Command) -> String {
     let Output { status, stdout, stderr } = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
@@ -86,8 +86,7 @@ fn text(command: &mut Command) -> String {
     stdout.into_owned()
 }
 
-/// Returns whether these programs, and the libraries that `pkg-config` knows by these names, are there; else the test
-/// is skipped.
+/// Returns whether these programs and these `pkg-config` libraries exist. If not, the test is skipped.
 ///
 /// # Panics
 /// If something is missing and the environment variable `HUMPYARD_REQUIRE_C_LIBRARY` is set.
@@ -106,13 +105,13 @@ fn has(test: &str, programs: &[&str], libraries: &[&str]) -> bool {
     false
 }
 
-/// The flags of a library of the system.
+/// Returns the flags of a library of the system.
 fn system_flags(library: &str) -> Vec<String> {
     let flags = text(Command::new("pkg-config").args(["--cflags", "--libs", library]));
     flags.split_whitespace().map(str::to_owned).collect()
 }
 
-/// The names in a text that begin with `humpyard_` and are followed by this.
+/// Returns the names in a text that begin with `humpyard_` and are followed by `end`.
 fn names_before<'a>(text: &'a str, end: &str) -> BTreeSet<&'a str> {
     let name = |part: &'a str| part.rsplit([' ', '*', '\n']).next().unwrap_or_default();
     let mut parts: Vec<&str> = text.split(end).collect();
@@ -120,7 +119,7 @@ fn names_before<'a>(text: &'a str, end: &str) -> BTreeSet<&'a str> {
     parts.into_iter().map(name).filter(|name| name.starts_with("humpyard_")).collect()
 }
 
-/// The header without its comments.
+/// Returns the header without its comments.
 fn header() -> String {
     let header = fs::read_to_string(INSTALLED.path("usr/include/humpyard.h")).expect("the header is there");
     header.lines().filter(|line| !line.trim_start().starts_with("//")).map(|line| format!("{line}\n")).collect()
@@ -207,16 +206,15 @@ fn source_of_abi(header: &str) -> String {
     format!("{functions}\nstruct humpyard_scheduler {{\n{members}}};\n")
 }
 
-/// What C sees of the library is compared: a library with the types and functions of the header, and the
-/// installed one by its symbols. The description is of C's types, so no compiler of Rust changes it.
+/// Compares the ABI of two libraries: one made from the committed header, and the installed one. The
+/// description is of C types, so a new Rust compiler does not change it.
 #[test]
 fn its_abi_is_the_committed_one() {
     if !has("its_abi_is_the_committed_one", &["abidw", "abidiff"], &[]) {
         return;
     }
-    // Each declaration of a function becomes a definition, so that debug information has its types. The
-    // scheduler, which is opaque, has a member of each enumeration: no function has one, and so they are
-    // compared too.
+    // Each function declaration becomes a definition, so that the debug information has its types. The opaque
+    // scheduler gets a member of each enumeration: no function uses them, and the comparison must cover them.
     let source = INSTALLED.path("abi.c");
     fs::write(&source, source_of_abi(&header())).expect("it is written");
     let library = INSTALLED.path("abi.so");
@@ -248,7 +246,7 @@ fn its_abi_is_the_committed_one() {
     }
 }
 
-/// A capture to schedule, with its packets.
+/// Returns a capture to schedule, and the number of its packets. `None`: there is none here.
 fn capture(test: &str) -> Option<(PathBuf, u64)> {
     let Some(directory) = traces_directory() else {
         eprintln!("SKIPPED {test}: there are no real captures; set HUMPYARD_TRACES to their directory");
@@ -266,13 +264,14 @@ fn packets(path: &Path) -> u64 {
     reader.packets()
 }
 
-/// The figures of an account, by the words behind them.
+/// Returns the figures of an account, each with the word behind it.
 fn figures(account: &str) -> Vec<(u64, &str)> {
     let words: Vec<&str> = account.split([' ', '(', ')', ',']).filter(|word| !word.is_empty()).collect();
     words.windows(2).filter_map(|pair| Some((pair[0].parse().ok()?, pair[1]))).collect()
 }
 
-/// Checks that a printed line accounts for all packets, some of them dropped, and that `out` has those that went out.
+/// Checks that a printed line accounts for all packets, that some were dropped, and that `out` has those that
+/// went out.
 fn check_account(policy: &str, printed: &str, arrived: u64, out: &Path) {
     let line = printed.lines().find(|line| line.starts_with(&format!("{policy}: "))).expect("an account");
     let all = figures(line);

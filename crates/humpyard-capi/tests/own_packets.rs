@@ -1,4 +1,4 @@
-//! The C program does what the Rust program does, linked with either library.
+//! Checks that the C program does the same as the Rust program, linked with either library.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -7,13 +7,13 @@ use std::process::{Command, Output};
 #[expect(dead_code, reason = "its `main` prints what is compared here")]
 mod in_rust;
 
-/// Where cargo puts the libraries of this crate: beside the tests that it builds with them.
+/// Returns the directory in which cargo puts the libraries of this crate: that of the tests.
 fn libraries() -> PathBuf {
     let test = std::env::current_exe().expect("a test knows where it is");
     test.parent().expect("a program is in a directory").to_owned()
 }
 
-/// Whether there is a C compiler.
+/// Returns whether there is a C compiler.
 ///
 /// # Panics
 /// If there is none and the environment variable `CI` is set.
@@ -27,7 +27,7 @@ fn has_compiler() -> bool {
     false
 }
 
-/// The program, compiled as strictly as it goes, linked so.
+/// Compiles the program with all warnings as errors, and links it with these arguments.
 fn compile(program: &Path, link: &[&Path]) {
     let crate_directory = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut compiler = Command::new("cc");
@@ -69,7 +69,7 @@ fn linked_into_the_program_it_needs_nothing_but_the_system() {
     }
     let directory = tempfile::tempdir().expect("a temporary directory");
     let program = directory.path().join("own_packets");
-    // What no call leads to is left out, and with it what only features of other crates need.
+    // Unused sections are left out, and with them the needs of other crates' features.
     let [unused, threads, loader, numbers] = ["-Wl,--gc-sections", "-lpthread", "-ldl", "-lm"].map(Path::new);
     compile(&program, &[&libraries().join("libhumpyard_capi.a"), unused, threads, loader, numbers]);
     assert_eq!(run(Command::new(&program).env_remove("LD_LIBRARY_PATH")), expected());

@@ -1,8 +1,9 @@
-//! Experiments: figures, tables and claims of the papers, done again.
+//! Experiments that reproduce figures, tables and claims of the papers.
 //!
-//! An experiment is data over one harness: what it is, what it varies, the columns of its rows, the claims of the paper
-//! that it tests, and plots shaped like the paper's. It falls into parts that know nothing of each other, each of which
-//! is run from its own streams of chance, so that [`reproduce`] may run them on all cores, and go on where it was ended.
+//! An experiment is data for one harness: its description, its parameters, the columns of its rows, the tested
+//! claims of the paper, and plots shaped like the paper's. It has independent parts, each with its own random
+//! streams. So [`reproduce`] can run them on all cores, and resume an interrupted run.
+//!
 //!
 //! ```
 //! use humpyard_papers::{Scale, all, find};
@@ -16,8 +17,8 @@
 //! # Ok::<(), humpyard_lab::LabError>(())
 //! ```
 //!
-//! To add one, write a file or folder in the folder of its paper, and two lines in the `mod.rs` there: the module, and
-//! its experiments in the list.
+//! To add one, write a file or folder in the folder of its paper, and two lines in the `mod.rs` there: the
+//! module, and its experiments in the list.
 
 mod everest;
 mod gr3;
@@ -51,30 +52,32 @@ pub fn all() -> Vec<&'static dyn Experiment> {
     .concat()
 }
 
-/// The experiments of these names, each once, in the order of [`all`]; a name may be a pattern with `*` and `?`, or
-/// `all`.
+/// Returns the experiments of these names, each once, in the order of [`all`]. A name may be a pattern with `*`
+/// and `?`, or `all`.
 ///
 /// # Errors
-/// A name of none, and a pattern that nothing fits.
+/// If a name is unknown, or a pattern matches none.
 pub fn find(names: &[String]) -> Result<Vec<&'static dyn Experiment>, LabError> {
     harness::find(all(), names)
 }
 
-/// Returns what a full run of these experiments costs, beyond the parts of it that the directory keeps.
+/// Returns the cost of a full run of these experiments, without the parts that the directory keeps.
 pub fn cost(options: &ReproduceOptions) -> Cost {
     harness::cost(options)
 }
 
-/// Runs experiments and writes their data, plots, and pages of all experiments that are in the directory. `progress`
-/// hears of parts done, of how many, and of which experiment the last was. Parts that an earlier run of the same
-/// experiments, in the same version and with the same seed and scale, had done when it was ended are not run again.
+/// Runs experiments, and writes their data, plots, and the pages of all experiments in the directory.
+/// `progress` gets the number of finished parts, the number of all parts, and the experiment of the last one.
+/// Parts that an interrupted run with the same experiments, version, seed and scale has finished are not run
+/// again.
 ///
-/// Once `stop` is set, this returns within a second, whatever the parts do: what is whole is written, and the pages
-/// name what is missing. Parts that are running are given up; their threads end when they are done or the process ends.
+/// After `stop` is set, this returns within a second, whatever the parts do. Complete experiments are written,
+/// and the pages name the missing parts. Running parts are abandoned; their threads end with the part, or with
+/// the process.
 ///
 /// # Errors
-/// Whatever keeps an experiment from being run, which keeps no other from it; a directory that cannot be written, and
-/// files in it that are not ours.
+/// If an experiment fails (the others still run), if the directory cannot be written, or if it contains foreign
+/// files.
 pub fn reproduce(
     options: &ReproduceOptions,
     stop: &AtomicBool,
@@ -83,20 +86,20 @@ pub fn reproduce(
     harness::reproduce(&all(), options, stop, progress)
 }
 
-/// Returns the parts that other processes may run before [`reproduce`] is called with the same options: each one's
-/// experiment, and its number among those of all seeds. What is kept already is not among them, nor what measures
-/// times.
+/// Returns the parts that other processes may run before [`reproduce`] is called with the same options: the
+/// experiment of each part, and its number among those of all seeds. Omits parts that are kept already, and
+/// parts that measure times.
 ///
 /// # Errors
-/// A directory that cannot be written, and files in it that are not ours.
+/// If the directory cannot be written, or contains foreign files.
 pub fn missing_parts(options: &ReproduceOptions) -> Result<Vec<(&'static str, usize)>, LabError> {
     harness::missing_parts(options)
 }
 
-/// Runs a part of the first experiment, and returns what [`keep_part`] takes.
+/// Runs a part of the first experiment, and returns the text for [`keep_part`].
 ///
 /// # Errors
-/// What keeps it from being run.
+/// If the part fails.
 ///
 /// # Panics
 /// If there is no experiment, or no such part of it.
@@ -104,10 +107,10 @@ pub fn run_part(options: &ReproduceOptions, part: usize) -> Result<String, LabEr
     harness::run_part(options, part)
 }
 
-/// Keeps what [`run_part`] made in another process: [`reproduce`] does not run that part again.
+/// Keeps the result of [`run_part`] in another process: [`reproduce`] does not run that part again.
 ///
 /// # Errors
-/// An experiment that is not asked for, text that is none of a part, and a directory that cannot be written.
+/// If the options lack the experiment, the text is no result of a part, or the directory cannot be written.
 pub fn keep_part(options: &ReproduceOptions, id: &str, part: usize, text: &str) -> Result<(), LabError> {
     harness::keep_part(options, id, part, text)
 }

@@ -1,4 +1,4 @@
-//! Experiments that are run, and what is written of them.
+//! Runs experiments, and checks their files.
 
 use core::sync::atomic::AtomicBool;
 use std::collections::BTreeSet;
@@ -23,7 +23,7 @@ fn pages_show_all_that_was_done_in_the_directory() {
     let directory = tempfile::tempdir().unwrap();
     let read = |file: &str| fs::read_to_string(directory.path().join(file)).unwrap();
     done("gr3-fig3", Scale::Full, 7, directory.path()).unwrap();
-    // As it was written before versions were kept.
+    // The document as written before it had a version.
     let document = read("gr3-fig3/verdicts.json");
     let line = document.lines().find(|line| line.contains("\"version\"")).unwrap();
     let document = document.replace(&format!("{line}\n"), "").replace("measured_seconds", "measured_core_seconds");
@@ -47,7 +47,7 @@ fn pages_show_all_that_was_done_in_the_directory() {
     assert!(!read("gr3.html").contains("id=\"gr3-fig3\""));
 }
 
-/// A quick run never takes the place of a full one.
+/// A quick run never overwrites a full one.
 #[test]
 fn a_quick_run_does_not_write_over_a_full_one() {
     let directory = tempfile::tempdir().unwrap();
@@ -57,7 +57,7 @@ fn a_quick_run_does_not_write_over_a_full_one() {
     assert!(done("gr3-fig3", Scale::Full, 2, directory.path()).is_ok());
 }
 
-/// Data are judged again as they were judged when they were made.
+/// Judging data again gives the outcomes of the run that made them.
 #[test]
 fn data_are_judged_again_without_a_run() {
     let directory = tempfile::tempdir().unwrap();
@@ -179,12 +179,12 @@ fn every_experiment_says_what_it_is() {
     }
 }
 
-/// Returns whether this program has an experiment: transcoding is a feature.
+/// Returns whether this program contains an experiment; transcoding is a feature.
 fn is_built(experiment: &str) -> bool {
     cfg!(feature = "transcode") || experiment != "ps-hrw-gop-costs"
 }
 
-/// Something is expected of every quick run whose figures are not times.
+/// Every quick run whose figures are not times has expected outcomes.
 #[test]
 fn outcomes_of_quick_runs_are_expected() {
     for experiment in all().into_iter().filter(|experiment| !experiment.is_timed()) {
@@ -194,7 +194,7 @@ fn outcomes_of_quick_runs_are_expected() {
     }
 }
 
-/// Each claim that can be tested has one figure of merit, of the experiment that it names.
+/// Each testable claim has one figure of merit, in the experiment that it names.
 #[test]
 fn figures_of_merit_are_those_of_the_claims() {
     let mut figures = BTreeSet::new();
@@ -212,12 +212,12 @@ fn figures_of_merit_are_those_of_the_claims() {
     }
 }
 
-/// The directory of published results.
+/// Returns the directory of published results.
 fn published() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../reproduction")
 }
 
-/// What is published was run in full, follows from the data beside it, and is what is expected.
+/// Published results are from full runs, follow from the data beside them, and equal the expected ones.
 #[test]
 fn published_outcomes_follow_from_their_data_and_are_expected() {
     let mut count = 0;

@@ -1,4 +1,4 @@
-//! Axes: their range, their ticks.
+//! Axes: their ranges and ticks.
 
 use core::ops::Range;
 
@@ -9,24 +9,24 @@ use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 pub enum Scale {
     /// Equal distances are equal differences.
     Linear,
-    /// Equal distances are equal ratios. Values that are not above 0 cannot be shown, and are left out.
+    /// Equal distances are equal ratios. Values of 0 or less cannot be shown, and are left out.
     Logarithmic,
 }
 
 /// One axis of a plot.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// What it shows; with the unit, unless `format` writes that at each tick.
+    /// What the axis shows. Gives the unit, unless `format` writes it at each tick.
     pub label: String,
     /// How values are laid out.
     pub scale: Scale,
-    /// The values it shows; none is those there are, and 0 on a linear axis.
+    /// The range of values. `None`: the range of the data, and 0 on a linear axis.
     pub range: Option<(f64, f64)>,
     /// Writes the value at a tick.
     pub format: fn(f64) -> String,
 }
 
-/// The places of an axis that are shown, from the one end to the other, with its ticks.
+/// The visible range of an axis as places, with its ticks.
 #[derive(Clone, Debug)]
 pub(super) struct Places {
     pub(super) ends: (f64, f64),
@@ -43,7 +43,7 @@ impl Ranged for Places {
     }
 
     fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
-        // There are no ticks without a number.
+        // No minor ticks: each tick has a number.
         if hint.weight().allow_light_points() { Vec::new() } else { self.ticks.clone() }
     }
 
@@ -52,27 +52,27 @@ impl Ranged for Places {
     }
 }
 
-/// Most ticks on an axis, about.
+/// Upper limit of the number of ticks on an axis, about.
 const TICKS: f64 = 6.0;
 
 impl Axis {
-    /// A linear axis.
+    /// Returns a linear axis whose range follows the data.
     pub fn linear(label: impl Into<String>, format: fn(f64) -> String) -> Self {
         Self { label: label.into(), scale: Scale::Linear, range: None, format }
     }
 
-    /// A logarithmic axis.
+    /// Returns a logarithmic axis whose range follows the data.
     pub fn logarithmic(label: impl Into<String>, format: fn(f64) -> String) -> Self {
         Self { scale: Scale::Logarithmic, ..Self::linear(label, format) }
     }
 
-    /// With this range.
+    /// Sets the range.
     #[must_use]
     pub fn from_to(self, low: f64, high: f64) -> Self {
         Self { range: Some((low, high)), ..self }
     }
 
-    /// Where a value lies; none if it cannot be shown.
+    /// Returns the place of a value. `None`: the axis cannot show it.
     pub(super) fn place(&self, value: f64) -> Option<f64> {
         match self.scale {
             _ if !value.is_finite() => None,
@@ -81,7 +81,7 @@ impl Axis {
         }
     }
 
-    /// The value at a place.
+    /// Returns the value at a place.
     fn value(&self, place: f64) -> f64 {
         match self.scale {
             Scale::Linear => place,
@@ -89,13 +89,14 @@ impl Axis {
         }
     }
 
-    /// What is shown for these values.
+    /// Returns the visible range and the ticks for these values.
     pub(super) fn places(&self, values: impl Iterator<Item = f64>) -> Places {
         let ends = self.ends(values);
         Places { ends, ticks: self.ticks(ends) }
     }
 
-    /// What is written at a tick: as the caller writes it, without the zeros that a round number does not need.
+    /// Returns the text at a tick: the caller's format, without the trailing zeros that a round number does not
+    /// need.
     pub(super) fn text(&self, place: f64) -> String {
         let text = (self.format)(self.value(place));
         let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '-')).unwrap_or(text.len());
@@ -104,7 +105,7 @@ impl Axis {
         format!("{number}{unit}")
     }
 
-    /// The first and the last place, for these values.
+    /// Returns the first and the last place, for these values.
     fn ends(&self, values: impl Iterator<Item = f64>) -> (f64, f64) {
         if let Some((low, high)) = self.range
             && let (Some(low), Some(high)) = (self.place(low), self.place(high))
@@ -121,13 +122,13 @@ impl Axis {
                 let (low, high) = (low.min(0.0), high.max(0.0));
                 if low == high { (low, low + 1.0) } else { (low, high) }
             }
-            // Whole tenths of a decade, and never less than one.
+            // Rounds outwards to whole tenths of a decade. A range below a tenth becomes a whole decade.
             Scale::Logarithmic if high - low < 0.1 => (low - 0.5, high + 0.5),
             Scale::Logarithmic => ((low * 10.0).floor() / 10.0, (high * 10.0).ceil() / 10.0),
         }
     }
 
-    /// Places from `low` to `high` where there is a tick.
+    /// Returns the ticks between `low` and `high`.
     fn ticks(&self, (low, high): (f64, f64)) -> Vec<f64> {
         match self.scale {
             Scale::Linear => multiples(step((high - low) / TICKS), low, high),
@@ -142,13 +143,13 @@ impl Axis {
     }
 }
 
-/// The least of 1, 2 and 5 times a power of ten that is not below `least`.
+/// Returns the least of 1, 2 and 5 times a power of ten that is at least `least`.
 fn step(least: f64) -> f64 {
     let decade = 10f64.powf(least.log10().floor());
     [1.0, 2.0, 5.0, 10.0].into_iter().map(|digit| digit * decade).find(|&step| step >= least * 0.999).unwrap_or(least)
 }
 
-/// The multiples of `step` from `low` to `high`.
+/// Returns the multiples of `step` from `low` to `high`.
 fn multiples(step: f64, low: f64, high: f64) -> Vec<f64> {
     let slack = step * 1e-9;
     let first = ((low - slack) / step).ceil() as i64;

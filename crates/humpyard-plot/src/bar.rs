@@ -1,4 +1,4 @@
-//! Bars that lie, so that long names can be read.
+//! Horizontal bars, so that long names are readable.
 
 use std::error::Error;
 
@@ -13,9 +13,9 @@ use super::svg::Svg;
 /// Groups of bars over one axis, from the top down.
 #[derive(Clone, Debug)]
 pub struct BarPlot {
-    /// What it shows, in a few words.
+    /// The title, in a few words.
     pub title: String,
-    /// What is to be seen in it, for those who do not see it.
+    /// A description of the plot for readers who cannot see it.
     pub description: String,
     /// The axis of the values, which is linear.
     pub value: Axis,
@@ -23,10 +23,10 @@ pub struct BarPlot {
     pub groups: Vec<BarGroup>,
 }
 
-/// Bars that belong together.
+/// A group of bars.
 #[derive(Clone, Debug)]
 pub struct BarGroup {
-    /// What they have in common.
+    /// The name of the group.
     pub name: String,
     /// The bars, from the top down.
     pub bars: Vec<Bar>,
@@ -35,27 +35,27 @@ pub struct BarGroup {
 /// One bar.
 #[derive(Clone, Debug)]
 pub struct Bar {
-    /// Written before it; may be empty.
+    /// The name before the bar; may be empty.
     pub name: String,
-    /// Its length.
+    /// The length of the bar.
     pub value: f64,
-    /// An error bar from the one to the other.
+    /// The two ends of an error bar. `None`: no error bar.
     pub error: Option<(f64, f64)>,
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Width of the part in which the bars are, in pixels.
+/// Width of the part with the bars, in pixels.
 const WIDTH: u32 = 300;
-/// Height of a bar with the room around it.
+/// Height of a bar with the room around it, in pixels.
 const ROW: u32 = 20;
 /// Room between groups, in bars.
 const GAP: f64 = 0.6;
-/// Height of the axis, and room above.
+/// Height of the axis and of the room above the bars, in pixels.
 const AXIS: u32 = 50;
 
 impl BarPlot {
-    /// Draws it.
+    /// Draws the plot.
     pub fn svg(&self) -> Svg {
         let widest =
             |texts: &mut dyn Iterator<Item = &String>| texts.map(|text| text_width(text, LABEL)).max().unwrap_or(0);
@@ -71,17 +71,17 @@ impl BarPlot {
         })
     }
 
-    /// Height of all, in bars.
+    /// Returns the height of all groups, in bars.
     fn rows(&self) -> f64 {
         self.groups.iter().map(|group| group.bars.len() as f64 + GAP).sum::<f64>().max(1.0)
     }
 
-    /// The bars, with the place of each from the top.
+    /// Returns the bars, each with its place from the top.
     fn bars(&self) -> impl Iterator<Item = (f64, &Bar)> {
         self.tops().flat_map(|(top, group)| (0..).map(move |index| top + f64::from(index) + 0.5).zip(&group.bars))
     }
 
-    /// The groups, with where they begin.
+    /// Returns the groups, each with its upper edge.
     fn tops(&self) -> impl Iterator<Item = (f64, &BarGroup)> {
         self.groups.iter().scan(GAP / 2.0, |next, group| {
             let top = *next;
@@ -129,7 +129,7 @@ impl BarPlot {
         self.write(area, |x, y| chart.backend_coord(&(x, y)), bars)
     }
 
-    /// Writes names before the bars, and values behind.
+    /// Writes the names before the bars, and the values behind them.
     fn write(&self, area: &Area<'_>, place: impl Fn(f64, f64) -> (i32, i32), bars: u32) -> Result<(), Box<dyn Error>> {
         let style = |side| font(LABEL).color(&INK).pos(Pos::new(side, VPos::Center));
         for (at, bar) in self.bars() {

@@ -1,4 +1,4 @@
-//! Numbers beside the bounds that they are held to, a line for each.
+//! Numbers beside their bounds, a line for each bound.
 
 use std::error::Error;
 
@@ -13,40 +13,41 @@ use super::svg::Svg;
 /// Numbers over one axis, each line with its own bound.
 #[derive(Clone, Debug)]
 pub struct BoundPlot {
-    /// What it shows, in a few words.
+    /// The title, in a few words.
     pub title: String,
-    /// What is to be seen in it, for those who do not see it.
+    /// A description of the plot for readers who cannot see it.
     pub description: String,
     /// The axis of the numbers.
     pub value: Axis,
-    /// A value that is marked all the way down.
+    /// A value that a vertical line marks through all rows.
     pub mark: f64,
     /// The lines, from the top down.
     pub rows: Vec<BoundRow>,
 }
 
-/// Numbers that are held to one bound.
+/// Numbers with one common bound.
 #[derive(Clone, Debug)]
 pub struct BoundRow {
-    /// Written before it.
+    /// The name before the numbers.
     pub name: String,
-    /// From where to where numbers meet the bound; either end may be infinite.
+    /// The least and the greatest number that meet the bound; either may be infinite.
     pub bound: (f64, f64),
     /// The numbers. Those that the axis cannot show are left out.
     pub values: Vec<f64>,
-    /// Written behind it.
+    /// The text behind the numbers.
     pub said: String,
 }
 
-/// Width of the part in which the numbers are, in pixels.
+/// Width of the part with the numbers, in pixels.
 const WIDTH: u32 = 320;
-/// Height of a line.
+/// Height of a line, in pixels.
 const ROW: u32 = 22;
-/// Height of the axis, and room above.
+/// Height of the axis and of the room above the lines, in pixels.
 const AXIS: u32 = 50;
 
 impl BoundPlot {
-    /// Draws it. Bounds are bands; numbers that meet theirs are full dots, others are circles.
+    /// Draws the plot. Bands show the bounds. A full dot is a number that meets its bound; a circle is one that
+    /// does not.
     pub fn svg(&self) -> Svg {
         let widest = |texts: &mut dyn Iterator<Item = &String>| {
             texts.map(|text| text_width(text, LABEL)).max().unwrap_or(0) + 14

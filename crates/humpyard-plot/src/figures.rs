@@ -4,7 +4,7 @@ use chrono::{DateTime, SecondsFormat};
 
 use crate::statistics::{Kind, Statistic};
 
-/// A figure of this kind.
+/// Formats a figure of this kind.
 pub fn figure(kind: Kind, value: f64) -> String {
     match kind {
         Kind::PacketRate => packet_rate(value),
@@ -15,18 +15,18 @@ pub fn figure(kind: Kind, value: f64) -> String {
     }
 }
 
-/// From the least to the greatest, or one of them where people would read the same.
+/// Formats the range from the least to the greatest value. Prints one value if both read the same.
 pub fn range(kind: Kind, statistic: &Statistic) -> String {
     let (min, max) = (figure(kind, statistic.min), figure(kind, statistic.max));
     if min == max { min } else { format!("{min} to {max}") }
 }
 
-/// A span of time.
+/// Formats a span of time.
 pub fn time(ns: f64) -> String {
     scaled(ns, &[(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")])
 }
 
-/// A span of time that may be long: from a minute on in days, hours and minutes, to the second below an hour.
+/// Formats a span of time that may be long: days, hours and minutes from one minute on, seconds below one hour.
 pub fn span(ns: u64) -> String {
     let seconds = ns / 1_000_000_000;
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
@@ -38,7 +38,7 @@ pub fn span(ns: u64) -> String {
     }
 }
 
-/// A time in ns since 1970 as a date in UTC (RFC 3339), with as many digits of the second as it has.
+/// Formats a time in ns since 1970 as a date in UTC (RFC 3339), with the digits of the second that it has.
 pub fn date(ns: u64) -> String {
     let (seconds, rest) = (ns / 1_000_000_000, ns % 1_000_000_000);
     let date = i64::try_from(seconds).ok().zip(u32::try_from(rest).ok());
@@ -46,17 +46,17 @@ pub fn date(ns: u64) -> String {
     date.map_or_else(|| time(ns as f64), |date| date.to_rfc3339_opts(SecondsFormat::AutoSi, true))
 }
 
-/// A number of packets per second.
+/// Formats a number of packets per second.
 pub fn packet_rate(pps: f64) -> String {
     scaled(pps, &[(1e6, "Mpps"), (1e3, "kpps"), (1.0, "pps")])
 }
 
-/// Bits per second.
+/// Formats a number of bits per second.
 pub fn bit_rate(bps: f64) -> String {
     scaled(bps, &[(1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1.0, "b/s")])
 }
 
-/// A part of a whole.
+/// Formats a part of a whole as a percentage.
 pub fn percent(fraction: f64) -> String {
     let percent = 100.0 * fraction;
     if percent == 0.0 {
@@ -70,7 +70,7 @@ pub fn percent(fraction: f64) -> String {
     }
 }
 
-/// So many of a thing, whose plural ends in -s.
+/// Formats a count with its noun, whose plural ends in -s.
 pub fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

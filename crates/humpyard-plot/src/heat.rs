@@ -1,4 +1,4 @@
-//! A table of values as a map: the darker, the greater.
+//! A heat map: a darker cell is a greater value.
 
 use std::error::Error;
 
@@ -12,35 +12,35 @@ use super::svg::Svg;
 /// Values by row and column.
 #[derive(Clone, Debug)]
 pub struct HeatPlot {
-    /// What it shows, in a few words.
+    /// The title, in a few words.
     pub title: String,
-    /// What is to be seen in it, for those who do not see it.
+    /// A description of the plot for readers who cannot see it.
     pub description: String,
-    /// What the rows and the columns are.
+    /// What the rows and the columns stand for.
     pub label: String,
-    /// The names of the rows, which are those of the columns.
+    /// The names of the rows, and of the columns.
     pub names: Vec<String>,
-    /// The values, row by row; none is an empty cell.
+    /// The values, row by row. `None`: an empty cell.
     pub values: Vec<Vec<Option<f64>>>,
-    /// Writes a value into its cell; of many cells none is written.
+    /// Formats the value of a cell. Maps with many cells show no values.
     pub format: fn(f64) -> String,
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Up to so many rows the values are written into the cells.
+/// Most rows for which the cells show their values.
 const WRITTEN: usize = 16;
-/// Size of a cell with its value, and of one without, in pixels.
+/// Size of a cell with its value, and of a cell without, in pixels.
 const CELLS: (u32, u32) = (56, 14);
-/// Room above for the label and the names of the columns, and below.
+/// Room above, for the label and the names of the columns, and below; in pixels.
 const ROOM: u32 = 56;
-/// The colours of the least and of the greatest value.
+/// The colours of the least and the greatest value.
 const ENDS: (RGBColor, RGBColor) = (RGBColor(0xf1, 0xf5, 0xfa), RGBColor(0x00, 0x4a, 0x80));
-/// Texts in light and in dark cells: not [`INK`], for cells are the same on every background.
+/// Colours of text in light and in dark cells. Not [`INK`]: cells look the same on every background.
 const TEXTS: (RGBColor, RGBColor) = (RGBColor(0, 0, 0), RGBColor(0xff, 0xff, 0xff));
 
 impl HeatPlot {
-    /// Draws it.
+    /// Draws the plot.
     pub fn svg(&self) -> Svg {
         let (rows, cell) = (self.names.len() as u32, self.cell());
         let left = self.left();
@@ -60,7 +60,7 @@ impl HeatPlot {
         let (left, top, cell) = (self.left() as i32, ROOM as i32, self.cell() as i32);
         let text = |at, h| font(at).color(&INK).pos(Pos::new(h, VPos::Center));
         area.draw(&Text::new(self.label.clone(), (left, 16), text(LABEL, HPos::Left)))?;
-        // Small cells have a name at every eighth.
+        // Small cells: every eighth row has a name.
         let named = if self.names.len() <= WRITTEN { 1 } else { 8 };
         for (at, name) in self.names.iter().enumerate().step_by(named) {
             let middle = at as i32 * cell + cell / 2;
@@ -97,14 +97,14 @@ impl HeatPlot {
         Ok(())
     }
 
-    /// The least and the greatest value.
+    /// Returns the least and the greatest value.
     fn range(&self) -> (f64, f64) {
         let values = self.values.iter().flatten().flatten().filter(|value| value.is_finite());
         values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &value| (low.min(value), high.max(value)))
     }
 }
 
-/// The colour at this part of the way.
+/// Returns the colour at this part of the way between two.
 fn between(from: RGBColor, to: RGBColor, part: f64) -> RGBColor {
     let mixed = |from: u8, to: u8| (f64::from(from) + part * (f64::from(to) - f64::from(from))).round() as u8;
     RGBColor(mixed(from.0, to.0), mixed(from.1, to.1), mixed(from.2, to.2))

@@ -1,11 +1,12 @@
-//! What people look at: plots, pages, figures with units, and statistics of repetitions.
+//! Output for people: plots, pages, figures with units, and statistics of repetitions.
 //!
-//! Plots are SVG: lines, distributions and bars, with error bars, surfaces, and maps of values, shaped like those of papers.
+//! Plots are SVG: lines, distributions, bars with error bars, surfaces, and maps of values.
 //!
-//! They can be told apart without colours (by dashes, markers and labels), follow a light or dark background, and say what
-//! they show to those who do not see them: a title, and a description that the caller writes.
+//! They need no colours: dashes, markers and labels tell lines apart. They follow a light or dark background.
+//! Each has a title, and a description by the caller for readers who cannot see it.
 //!
-//! [`LinePlot`], [`BarPlot`], [`HeatPlot`] and [`SurfacePlot`] each draw an [`Svg`]; [`page()`] puts them on a page.
+//! [`LinePlot`], [`BarPlot`], [`HeatPlot`] and [`SurfacePlot`] each draw an [`Svg`]; [`page()`] puts them on a
+//! page.
 //!
 //! ```
 //! use humpyard_plot::{Axis, Line, LinePlot, Scale, figures};

@@ -14,13 +14,13 @@ use super::svg::Svg;
 /// Lines over common axes.
 #[derive(Clone, Debug)]
 pub struct LinePlot {
-    /// What it shows, in a few words.
+    /// The title, in a few words.
     pub title: String,
-    /// What is to be seen in it, for those who do not see it.
+    /// A description of the plot for readers who cannot see it.
     pub description: String,
-    /// The axis to the right.
+    /// The horizontal axis.
     pub x: Axis,
-    /// The axis upwards.
+    /// The vertical axis.
     pub y: Axis,
     /// The lines.
     pub lines: Vec<Line>,
@@ -38,11 +38,11 @@ pub struct Line {
 /// One point of a line.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Point {
-    /// To the right.
+    /// The horizontal value.
     pub x: f64,
-    /// Upwards.
+    /// The vertical value.
     pub y: f64,
-    /// An error bar from the one to the other, upwards.
+    /// The two ends of a vertical error bar. `None`: no error bar.
     pub error: Option<(f64, f64)>,
 }
 
@@ -58,28 +58,28 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// Size of the plot without its legend, in pixels.
 const SIZE: (u32, u32) = (620, 340);
-/// Lines of up to so many points have a marker at each; others at so many.
+/// Most markers on a line. A line with at most this many points has a marker at each.
 const MARKERS: usize = 12;
-/// Steps that a distribution is drawn by, for each doubling.
+/// Most points of a drawn distribution for each doubling of the value.
 const STEPS_PER_DOUBLING: f64 = 16.0;
 
 impl LinePlot {
-    /// The distribution functions of counts by value (`Histogram::counts`),
-    /// over a logarithmic axis: what part of all is at most so much.
+    /// Returns an empty plot for distribution functions of counts by value (`Histogram::counts`), over a
+    /// logarithmic axis. The height at a value is the part of all counts up to that value.
     pub fn distributions(title: impl Into<String>, description: impl Into<String>, x: Axis) -> Self {
         let percent = |part: f64| format!("{:.0} %", 100.0 * part);
         let y = Axis::linear("of packets have at most this", percent).from_to(0.0, 1.0);
         Self { title: title.into(), description: description.into(), x, y, lines: Vec::new() }
     }
 
-    /// With one more distribution.
+    /// Adds a distribution.
     pub fn add_distribution(&mut self, name: impl Into<String>, counts: &[(u64, u64)]) {
         let all: u64 = counts.iter().map(|&(_, count)| count).sum();
         let mut points: Vec<Point> = Vec::new();
         let (mut seen, mut part) = (0, 0.0);
         for (index, &(value, count)) in counts.iter().enumerate() {
             seen += count;
-            // Zero is no place on a logarithmic axis.
+            // A logarithmic axis has no place for 0.
             let x = value.max(1) as f64;
             let near = points.last().is_some_and(|last| (x / last.x).log2() < 1.0 / STEPS_PER_DOUBLING);
             if !near || index + 1 == counts.len() {
@@ -91,7 +91,7 @@ impl LinePlot {
         self.lines.push(Line { name: name.into(), points });
     }
 
-    /// Draws it.
+    /// Draws the plot.
     pub fn svg(&self) -> Svg {
         let legend = self.lines.iter().map(|line| text_width(&line.name, LABEL)).max().unwrap_or(0);
         let legend = if self.lines.len() > 1 { legend + 60 } else { 0 };
@@ -184,7 +184,7 @@ impl LinePlot {
     }
 }
 
-/// Height of a row of the legend.
+/// Height of a row of the legend, in pixels.
 const ROW: i32 = 24;
 
 #[cfg(test)]

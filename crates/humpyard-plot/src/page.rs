@@ -1,4 +1,4 @@
-//! The frame of every page: one file, which fetches no script or style, and follows a light or dark background.
+//! The frame of every page: one file, without other scripts or styles, for a light or dark background.
 
 use maud::{Markup, PreEscaped, html};
 
@@ -6,7 +6,7 @@ use crate::STYLE_SHEET;
 
 const STYLE: &str = include_str!("page.css");
 
-/// A page with this title, which is its heading too, and this in it; as HTML that is well-formed XML too.
+/// Returns a page with these contents and this title, which is also its heading. The HTML is well-formed XML.
 pub fn page(title: &str, contents: &Markup) -> Markup {
     html! {
         (PreEscaped("<!DOCTYPE html>\n"))
@@ -15,7 +15,7 @@ pub fn page(title: &str, contents: &Markup) -> Markup {
                 (PreEscaped("<meta charset=\"utf-8\"/>\n<meta name=\"viewport\" content=\"width=device-width\"/>\n\
                              <meta name=\"color-scheme\" content=\"light dark\"/>\n"))
                 title { (title) }
-                // Nothing in it has a `<`.
+                // The styles contain no `<`.
                 style { (PreEscaped(STYLE)) (PreEscaped(STYLE_SHEET)) }
             }
             body {

@@ -1,16 +1,16 @@
-//! Repetitions in numbers: the median, the range, and how far the median can be trusted.
+//! Statistics of repetitions: the median, the range, and a confidence interval of the median.
 //!
-//! The confidence interval is that of the median by order statistics: of `n` independent repetitions the number that lie
-//! below the true median is binomial, so the interval from the `k`-th smallest to the `k`-th greatest misses it with a
-//! probability that is known exactly, whatever the distribution. Few repetitions cannot give 95 %: then the interval is
-//! the range, and its level says what that is worth (75 % for three).
+//! The confidence interval uses order statistics. Of `n` independent repetitions, the number below the true
+//! median is binomial. So the interval from the `k`-th smallest to the `k`-th greatest misses the median with a
+//! known probability, for any distribution. With too few repetitions for 95 %, the interval is the full range,
+//! and its level is the confidence of that range (75 % for three).
 
 use serde::Serialize;
 
-/// The level that a confidence interval should have.
+/// The lowest level of a confidence interval, if there are enough repetitions.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// One figure over all repetitions.
+/// A figure over all repetitions.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Statistic {
     /// The median; of an even number of repetitions, the mean of the middle two.
@@ -19,7 +19,7 @@ pub struct Statistic {
     pub min: f64,
     /// The greatest.
     pub max: f64,
-    /// The confidence interval of the median; none of a single repetition.
+    /// The confidence interval of the median. `None`: there is a single repetition.
     pub confidence: Option<Interval>,
     /// The figure of each repetition, in their order.
     pub values: Vec<f64>,
@@ -28,16 +28,17 @@ pub struct Statistic {
 /// A confidence interval of the median, by order statistics.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Interval {
-    /// From here.
+    /// The lower end.
     pub low: f64,
-    /// To here.
+    /// The upper end.
     pub high: f64,
-    /// The probability that such an interval has the true median in it: at least [`CONFIDENCE`] from six repetitions on.
+    /// The probability that such an interval contains the true median: at least [`CONFIDENCE`] from six
+    /// repetitions on.
     pub level: f64,
 }
 
 impl Statistic {
-    /// The statistic of these values; none of none.
+    /// Returns the statistic of these values. `None`: there are no values.
     pub fn of(values: Vec<f64>) -> Option<Self> {
         let mut sorted = values.clone();
         sorted.sort_by(f64::total_cmp);
@@ -52,10 +53,11 @@ impl Statistic {
     }
 }
 
-/// The greatest rank, from 0, such that the interval from it to its mirror image still has the level, and the level of that
-/// interval; rank 0 where none has.
+/// Returns the greatest rank, from 0, whose interval up to its mirror image still has the level, and the
+/// interval's true level. Returns rank 0 if no rank has the level.
 fn rank(n: usize) -> (usize, f64) {
-    // The probability of at most `rank` heads among so many coins; by logarithms, for that of none is soon too small.
+    // The probability of at most `rank` heads among `n` coins. Logarithms, because the first term soon
+    // underflows.
     let mut logarithm = -(n as f64) * core::f64::consts::LN_2;
     let mut tail = logarithm.exp();
     let mut best = (0, 1.0 - 2.0 * tail);
@@ -70,7 +72,7 @@ fn rank(n: usize) -> (usize, f64) {
     best
 }
 
-/// What a figure is measured in.
+/// The unit of a figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Packets per second.
@@ -89,14 +91,14 @@ pub enum Kind {
 mod tests {
     use super::*;
 
-    /// Ranks from 1, and percent.
+    /// Returns ranks from 1, and the level in percent.
     fn ranks(n: usize) -> (usize, usize, f64) {
         let (rank, level) = rank(n);
         (rank + 1, n - rank, (level * 1000.0).round() / 10.0)
     }
 
-    /// Le Boudec, Performance Evaluation of Computer and Communication Systems, appendix A, table of confidence intervals for
-    /// the median at 95 %: none up to n = 5; then j, k and the true level.
+    /// Le Boudec, Performance Evaluation of Computer and Communication Systems, appendix A, table of confidence
+    /// intervals for the median at 95 %: no interval up to n = 5; then j, k and the true level.
     #[test]
     fn intervals_of_the_textbook() {
         assert_eq!(ranks(6), (1, 6, 96.9));

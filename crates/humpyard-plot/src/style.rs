@@ -9,17 +9,18 @@ pub(super) const INK: RGBColor = RGBColor(0x11, 0x11, 0x11);
 pub(super) const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
 /// Bars.
 pub(super) const BAR: RGBColor = RGBColor(0x56, 0xb4, 0xe9);
-/// What misses its bound.
+/// Values that miss their bound.
 pub(super) const MISSED: RGBColor = RGBColor(0xd5, 0x5e, 0x00);
 
-/// What makes [`Svg`](super::Svg)s follow a dark background. A page that holds plots needs it once.
+/// The style sheet with which an [`Svg`](super::Svg) follows a dark background. A page with plots needs it
+/// once.
 pub const STYLE_SHEET: &str = "\
 .plot text{font-family:system-ui,sans-serif}\
 @media (prefers-color-scheme:dark){\
 .plot [fill=\"#111111\"]{fill:#e8e8e8}.plot [stroke=\"#111111\"]{stroke:#e8e8e8}\
 .plot [stroke=\"#DDDDDD\"]{stroke:#444}}";
 
-/// The colours of Okabe and Ito that are seen on white and on black, in an order in which neighbours differ in grey too.
+/// The colours of Okabe and Ito that are visible on white and on black. Neighbours differ in grey, too.
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0xe6, 0x9f, 0x00),
@@ -30,10 +31,10 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(0x80, 0x80, 0x80),
 ];
 
-/// Length of dashes and of the gaps between them, in pixels; none is a whole line.
+/// Length of dashes and of the gaps between them, in pixels. `None`: a solid line.
 const DASHES: [Option<(i32, i32)>; 4] = [None, Some((8, 4)), Some((2, 3)), Some((14, 5))];
 
-/// How one line looks. No two of the first 16 look alike without colours.
+/// The look of a line. The first 16 differ even without colours.
 #[derive(Clone, Copy)]
 pub(super) struct LineStyle {
     index: usize,
@@ -52,7 +53,7 @@ impl LineStyle {
         DASHES[(self.index + self.index / 4) % DASHES.len()]
     }
 
-    /// The marker around (0, 0).
+    /// Returns the marker around (0, 0).
     pub(super) fn marker(self) -> Polygon<(i32, i32)> {
         let outline: &[(i32, i32)] = match self.index % 4 {
             0 => &[(-2, -4), (2, -4), (4, -2), (4, 2), (2, 4), (-2, 4), (-4, 2), (-4, -2)],
@@ -68,7 +69,7 @@ pub(super) fn font(size: u32) -> FontDesc<'static> {
     ("sans-serif", size).into_font()
 }
 
-/// About how wide a text of this size is, in pixels.
+/// Returns the approximate width of a text of this size, in pixels.
 pub(super) fn text_width(text: &str, size: u32) -> u32 {
     (text.chars().count() as f64 * f64::from(size) * 0.47).ceil() as u32
 }

@@ -1,4 +1,4 @@
-//! Surfaces: a figure over two others, seen from above at a slant, as papers draw it.
+//! Surfaces: a figure over two others, seen at a slant from above, as in papers.
 
 use std::error::Error;
 
@@ -10,20 +10,20 @@ use super::axis::Axis;
 use super::style::{BAR, GRID, INK, LABEL, LineStyle, font};
 use super::svg::Svg;
 
-/// Surfaces over a grid of places.
+/// Surfaces over a common grid.
 #[derive(Clone, Debug)]
 pub struct SurfacePlot {
-    /// What it shows, in a few words.
+    /// The title, in a few words.
     pub title: String,
-    /// What is to be seen in it, for those who do not see it.
+    /// A description of the plot for readers who cannot see it.
     pub description: String,
-    /// What the axis to the right shows, and its places.
+    /// The label of the axis to the right, and the names of its places.
     pub x: (String, Vec<String>),
-    /// What the axis to the back shows, and its places.
+    /// The label of the axis to the back, and the names of its places.
     pub y: (String, Vec<String>),
-    /// The axis upwards.
+    /// The vertical axis.
     pub z: Axis,
-    /// The surfaces, of which one is seldom below another: the first is drawn first.
+    /// The surfaces. The first is drawn first, so later ones should lie above it.
     pub sheets: Vec<Sheet>,
 }
 
@@ -32,7 +32,7 @@ pub struct SurfacePlot {
 pub struct Sheet {
     /// Its name in the legend.
     pub name: String,
-    /// Its height, by place along `x`, and in that along `y`; what is not finite is left out.
+    /// The heights, by place along `x`, then along `y`. Heights that are not finite are left out.
     pub heights: Vec<Vec<f64>>,
 }
 
@@ -40,14 +40,14 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// Size of the plot, in pixels.
 const SIZE: (u32, u32) = (660, 420);
-/// Where the nearest corner of the floor is drawn.
+/// The place of the nearest corner of the floor, in pixels.
 const CORNER: (f64, f64) = (92.0, 330.0);
-/// From there to the right end, to the back, and to the top, in pixels.
+/// The vectors from there to the right end, to the back, and to the top, in pixels.
 const ALONG_X: (f64, f64) = (330.0, 24.0);
 const ALONG_Y: (f64, f64) = (170.0, -96.0);
 const ALONG_Z: (f64, f64) = (0.0, -206.0);
 
-/// A point of the box around the surfaces, whose sides are 1.
+/// Projects a point of the box around the surfaces, whose sides have length 1.
 fn projected((x, y, z): (f64, f64, f64)) -> (i32, i32) {
     let along = |corner: f64, x_part: f64, y_part: f64, z_part: f64| {
         (corner + x * x_part + y * y_part + z * z_part).round() as i32
@@ -55,13 +55,13 @@ fn projected((x, y, z): (f64, f64, f64)) -> (i32, i32) {
     (along(CORNER.0, ALONG_X.0, ALONG_Y.0, ALONG_Z.0), along(CORNER.1, ALONG_X.1, ALONG_Y.1, ALONG_Z.1))
 }
 
-/// Where place `index` of `count` is on a side of length 1.
+/// Returns the place `index` of `count` on a side of length 1.
 fn part(index: usize, count: usize) -> f64 {
     if count > 1 { index as f64 / (count - 1) as f64 } else { 0.5 }
 }
 
 impl SurfacePlot {
-    /// Draws it.
+    /// Draws the plot.
     pub fn svg(&self) -> Svg {
         Svg::draw(&self.title, &self.description, SIZE, |area| {
             let heights = self.sheets.iter().flat_map(|sheet| sheet.heights.iter().flatten().copied());
@@ -76,7 +76,7 @@ impl SurfacePlot {
         })
     }
 
-    /// The walls behind, the floor, and what stands at them.
+    /// Draws the walls behind, the floor, and their labels.
     fn draw_box(&self, area: &Area<'_>, ticks: &[f64], height: &dyn Fn(f64) -> f64) -> Result<(), Box<dyn Error>> {
         let line = |from, to, style: ShapeStyle| PathElement::new([projected(from), projected(to)], style);
         let grid = GRID.stroke_width(1);
@@ -118,7 +118,7 @@ impl SurfacePlot {
     }
 }
 
-/// Its meshes from the back to the front, so that the near ones cover the far ones, and a marker at each place.
+/// Draws the meshes from back to front, so that near ones cover far ones, and a marker at each place.
 fn draw_sheet(
     area: &Area<'_>,
     sheet: &Sheet,

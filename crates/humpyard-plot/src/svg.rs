@@ -13,7 +13,7 @@ pub struct Svg {
     title: String,
     description: String,
     size: (u32, u32),
-    /// What is in the `svg` element.
+    /// The contents of the `svg` element.
     body: String,
 }
 
@@ -33,12 +33,12 @@ impl Svg {
         Self { title: title.to_owned(), description: description.to_owned(), size, body: body.to_owned() }
     }
 
-    /// As an element of a page, which holds [`STYLE_SHEET`]; `id` is its own in the page.
+    /// Returns an element for a page that holds [`STYLE_SHEET`]. `id` must be unique in the page.
     pub fn inline(&self, id: &str) -> String {
         self.element(id, "")
     }
 
-    /// As a file of its own.
+    /// Returns the text of an SVG file.
     pub fn file(&self) -> String {
         let background = "@media (prefers-color-scheme:dark){:root{background:#16181c}}";
         self.element("plot", &format!("<style>{STYLE_SHEET}{background}</style>"))

@@ -1,9 +1,12 @@
-//! The throughput of `l7-filter` beside that of bare Vectorscan on the same bytes, in streams: in turn, round by round.
+//! Compares the throughput of `l7-filter` with that of bare Vectorscan on the same bytes, in streams, in
+//! alternating rounds.
 //!
-//! The bytes are those that the service looks into: of made traffic, connections of eight packets that match nothing; of the
-//! captures of protocols, if there are any, what comes before each verdict. Bare Vectorscan is given payloads that were found
-//! beforehand, and the same patterns: TCP in streams that were opened beforehand, and begin anew with each connection, datagrams
-//! in blocks. The service is given frames: it finds payloads and connections itself, puts streams in order, and decides.
+//! The bytes are those that the service inspects. Generated traffic has connections of eight packets that match
+//! nothing. Of captures of protocols, if there are any, it inspects the packets before each verdict.
+//!
+//! - Bare Vectorscan gets payloads extracted beforehand, and the same patterns. TCP goes into streams opened
+//!   beforehand, which are reset for each connection; datagrams go into blocks.
+//! - The service gets frames. It finds payloads and connections, orders the streams, and decides.
 //!
 //! `cargo bench --package humpyard-services --features vectorscan --bench l7_filter`
 #![expect(clippy::print_stdout, reason = "the figures are what it is for")]
@@ -25,16 +28,16 @@ use humpyard_vectorscan::{Database, Mode, Scratch, Stream};
 
 const ROUNDS: usize = 31;
 
-/// A packet, what bare Vectorscan is given of it, and where.
+/// A packet, and its payload for bare Vectorscan.
 struct Packet {
     frame: Frame,
     context: Context,
     payload: Vec<u8>,
-    /// The stream of its side of its connection, and whether it begins that; none of a datagram.
+    /// The stream of its side of its connection, and whether it begins that stream. `None`: a datagram.
     stream: Option<(usize, bool)>,
 }
 
-/// Packets that are looked into, and how many streams they are of.
+/// The inspected packets, and the number of their streams.
 #[derive(Default)]
 struct Load {
     packets: Vec<Packet>,
@@ -42,7 +45,7 @@ struct Load {
 }
 
 impl Load {
-    /// Takes in a packet that is looked into, if a payload is found in it.
+    /// Adds an inspected packet, if it has a payload.
     fn add(&mut self, frame: &Frame, context: Context) {
         let Ok(headers) = PacketHeaders::from_ethernet_slice(&frame.data) else { return };
         let (Some(transport), Some(net)) = (headers.transport, headers.net) else { return };
@@ -70,7 +73,7 @@ impl Load {
     }
 }
 
-/// Connections of eight packets of this many bytes, in turn, half of them text and half noise.
+/// Generates connections of eight packets of this many bytes, interleaved; half are text and half are noise.
 fn made(bytes: usize) -> Load {
     let mut random = Seed(1).stream("payloads");
     let mut load = Load::default();
@@ -92,7 +95,7 @@ fn made(bytes: usize) -> Load {
     load
 }
 
-/// What the service looks into of the captures of protocols.
+/// Reads the packets that the service inspects from the captures of protocols. `None`: there are no captures.
 fn captured() -> Option<Load> {
     let directory = traces_directory()?;
     let mut load = Load::default();
@@ -127,7 +130,7 @@ fn factory(engine: &str) -> Factory {
     prepare(&format!("l7-filter:engine={engine}").parse().expect("a specification")).expect("a service")
 }
 
-/// Bare Vectorscan, ready to be timed.
+/// Bare Vectorscan, with its databases, streams and scratch space.
 struct Bare {
     block: Database,
     streams: Vec<Stream>,
@@ -151,7 +154,7 @@ impl Bare {
         Self { block, streams: (0..streams).map(|_| Stream::new(&stream).expect("memory")).collect(), scratch }
     }
 
-    /// The time in which it reads everything, in ns.
+    /// Returns the time to scan everything, in ns.
     fn time(&mut self, load: &Load) -> f64 {
         let mut matches = 0_u64;
         let started = Instant::now();
@@ -172,7 +175,8 @@ impl Bare {
     }
 }
 
-/// The time in which the service works on everything, in ns; with another instance each time, which knows no connection.
+/// Returns the time that the service needs for everything, in ns. Each call needs a new instance, which knows
+/// no connection.
 fn time(service: &mut dyn Service, load: &mut Load) -> f64 {
     let mut generated = Generated::default();
     let started = Instant::now();
@@ -193,7 +197,7 @@ fn compare(name: &str, mut load: Load) {
     for _ in 0..ROUNDS {
         times[0].push(bare.time(&load));
         for (engine, times) in ["regex", "vectorscan"].into_iter().zip(&mut times[1..]) {
-            // Its memory is taken, and touched, before time is.
+            // The instance allocates and touches its memory before the timing starts.
             let mut service = factory(engine).make();
             times.push(time(&mut *service, &mut load));
         }

@@ -1,9 +1,10 @@
-//! Time of one packet in each service, at 64, 576 and 1,500 bytes of frame.
+//! Time of one packet in each service, for frames of 64, 576 and 1,500 bytes.
 //!
-//! Every size has 4,096 packets of different payloads, in turn: few would let the processor's branch predictor learn a compressor's
-//! input by heart. Payloads are half text and half noise, by packet; text is put together from words by chance. The figures
-//! include copying the frame into a buffer in use, some 10 to 40 ns (`copy`). After the last size of a service comes the straight line
-//! through the three by least squares: a fixed time for a packet, and a time for each of its bytes.
+//! Each size uses 4,096 packets with different payloads, in turn: with few packets, the branch predictor would
+//! learn a compressor's input. Half of the payloads are text made of random words; the others are noise.
+//!
+//! The figures include copying the frame into a buffer, about 10 to 40 ns (`copy`). After the last size of a
+//! service comes the least-squares line through the three sizes: a fixed time per packet, and a time per byte.
 #![expect(clippy::print_stdout, reason = "the straight lines are what it is for")]
 
 use std::time::Instant;
@@ -18,7 +19,7 @@ use humpyard_services::{Context, Generated, Service, checksum, prepare};
 
 const SIZES: [usize; 3] = [64, 576, 1500];
 const PACKETS: usize = 4096;
-/// Flows that the packets are of.
+/// Number of flows among the packets.
 const FLOWS: usize = 64;
 
 const WORDS: [&str; 16] = [
@@ -40,7 +41,7 @@ const WORDS: [&str; 16] = [
     "4711 ",
 ];
 
-/// Each service, what is done to its packets before, and whether that is its inverse.
+/// Each service, and the service that prepares its packets: its inverse. Empty: none.
 const SERVICES: [(&str, &str); 17] = [
     ("forward", ""),
     ("encrypt:spi=256", ""),
@@ -61,15 +62,15 @@ const SERVICES: [(&str, &str); 17] = [
     ("synflood", ""),
 ];
 
-/// `nat64` of a packet to a host that an IPv4 address always stands for, and of what became of it, to the IPv4 host behind the prefix
-/// of another.
+/// `nat64` for packets to a host with a fixed IPv4 address, and for the translated packets, to the IPv4 host
+/// behind another prefix.
 fn nat64() -> [(String, String); 2] {
     let hosts: Vec<String> = (0..FLOWS).map(|flow| format!("203.0.113.{flow}=2001:db9::203.0.113.{flow}")).collect();
     let to_v6 = format!("nat64:prefix=2001:db8:64::/96,map={}", hosts.join(";"));
     [(to_v6.clone(), String::new()), ("nat64:prefix=2001:db9::/96".to_owned(), to_v6)]
 }
 
-/// Frames of this size, of different payloads, that the service `before` has worked on.
+/// Returns frames of this size with different payloads, after the service `before` has processed them.
 fn frames(size: usize, before: &str) -> Vec<Frame> {
     let mut random = Seed(1).stream("payloads");
     let mut before = (!before.is_empty()).then(|| service(before));
@@ -103,7 +104,7 @@ fn frames(size: usize, before: &str) -> Vec<Frame> {
     (0..PACKETS).map(frame).collect()
 }
 
-/// The context of a packet: of one of the flows, or, `anew`, of a connection of its own.
+/// Returns the context of a packet: of one of the flows, or, with `anew`, of a connection of its own.
 fn context(number: usize, anew: bool) -> Context {
     let flow = number % FLOWS;
     let connection = if anew { number } else { flow } as u64;
@@ -114,10 +115,10 @@ fn service(spec: &str) -> Box<dyn Service> {
     prepare(&spec.parse().expect("a specification")).expect("a service").make()
 }
 
-/// Lets the service, or nobody, work on a packet.
+/// Times a service, or no service, on packets.
 struct Bench {
     service: Option<Box<dyn Service>>,
-    /// Whether each packet is of a connection of its own, so that it is inspected.
+    /// Whether each packet has its own connection, so that the service inspects it.
     anew: bool,
     frames: Vec<Frame>,
     buffer: Frame,
@@ -145,7 +146,7 @@ impl Bench {
         self.buffer.data.len()
     }
 
-    /// The least time of a packet in several rounds of all of them, in ns.
+    /// Returns the least time per packet among several rounds over all packets, in ns.
     fn ns(&mut self) -> f64 {
         let round = |bench: &mut Self| {
             let started = Instant::now();
@@ -158,7 +159,7 @@ impl Bench {
     }
 }
 
-/// The straight line by least squares: a fixed part, and one for each unit.
+/// Returns the least-squares line: a fixed part, and a part per unit.
 fn line(points: &[(f64, f64)]) -> (f64, f64) {
     let n = points.len() as f64;
     let (mean_x, mean_y) = points.iter().fold((0.0, 0.0), |(x, y), point| (x + point.0 / n, y + point.1 / n));

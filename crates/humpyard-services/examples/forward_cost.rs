@@ -1,6 +1,8 @@
-//! What `forward` costs per packet, in ns: small and large tables, one destination, a few, and ever new ones.
+//! Measures the cost of `forward` per packet, in ns: with small and large tables, and with one, a few, or ever
+//! new destinations.
 //!
-//! `cargo run --release --example forward_cost`. Bias: the frames and the table are warm, and nothing else runs on the core.
+//! `cargo run --release --example forward_cost`. Bias: the frames and the table are in the caches, and nothing
+//! else runs on the core.
 #![expect(clippy::print_stdout, reason = "the table is what it is for")]
 
 extern crate alloc;
@@ -15,7 +17,7 @@ use humpyard_services::forward::{Forward, ForwardParams, Next, RouteTable};
 use humpyard_services::{Context, Generated, Service, Verdict, checksum};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-/// Times each case is measured; the least disturbed one counts.
+/// Measurements of each case; the fastest one counts.
 const ROUNDS: usize = 15;
 const PACKETS_PER_ROUND: usize = 200_000;
 
@@ -30,7 +32,7 @@ fn main() {
     }
 }
 
-/// The default routes and random ones, a few levels deep, half of IPv4 and half of IPv6 (as many of each).
+/// Returns a table of the default routes and random ones, a few levels deep, half for IPv4 and half for IPv6.
 fn table(routes: usize) -> RouteTable {
     let mut table = RouteTable::default();
     let mut random = Seed(1).stream("routes");
@@ -45,7 +47,7 @@ fn table(routes: usize) -> RouteTable {
     table
 }
 
-/// The least time of all rounds, per packet.
+/// Returns the least time per packet of all rounds.
 fn cost_ns(table: &Arc<RouteTable>, destinations: u64, make: impl Fn(u64) -> Frame) -> f64 {
     let mut frames: Vec<Frame> = (0..destinations).map(make).collect();
     let mut forward = Forward::with_table(Arc::clone(table), &ForwardParams::default());
@@ -56,7 +58,7 @@ fn cost_ns(table: &Arc<RouteTable>, destinations: u64, make: impl Fn(u64) -> Fra
         let mut spent_ns = 0;
         let mut packets = 0;
         while packets < PACKETS_PER_ROUND {
-            // As many as one time to live allows.
+            // The most passes that one time to live allows.
             let passes = 60;
             let start = Instant::now();
             for _ in 0..passes {
@@ -73,7 +75,7 @@ fn cost_ns(table: &Arc<RouteTable>, destinations: u64, make: impl Fn(u64) -> Fra
     best_ns
 }
 
-/// Gives a frame its time to live back.
+/// Restores a frame's time to live.
 fn refill(frame: &mut Frame) {
     if frame.data[14] >> 4 == 6 {
         frame.data[21] = 64;
@@ -111,12 +113,12 @@ fn frame(data: Vec<u8>) -> Frame {
     frame
 }
 
-/// In 20.0.0.0 to 51.255.255.255, where all addresses may be forwarded.
+/// Returns an address from 20.0.0.0 to 51.255.255.255, where all addresses may be forwarded.
 fn address_v4(random: u64) -> Ipv4Addr {
     Ipv4Addr::from_bits((20 << 24) + (random >> 35) as u32)
 }
 
-/// In 2000::/3.
+/// Returns an address in 2000::/3.
 fn address_v6(random: u64) -> Ipv6Addr {
     Ipv6Addr::from_bits(1 << 125 | u128::from(random >> 3) << 64 | u128::from(random))
 }

@@ -1,5 +1,5 @@
-//! Prints how well `l7-filter` knows the protocols of the real captures: `cargo run --release --package humpyard-services --example
-//! l7_accuracy`, with the captures where `HUMPYARD_TRACES` says.
+//! Prints how well `l7-filter` recognizes the protocols of the real captures. `HUMPYARD_TRACES` names the
+//! directory of the captures: `cargo run --release --package humpyard-services --example l7_accuracy`.
 #![expect(clippy::print_stdout, reason = "the table is what it is for")]
 
 #[path = "../tests/services/accuracy.rs"]

@@ -1,8 +1,8 @@
-//! What `nat64` costs per packet, in ns, in the six directions of the Everest paper's table 2: connections that are known, connections
-//! that are new, and hosts of the fixed map.
+//! Measures the cost of `nat64` per packet, in ns, in the six directions of the Everest paper's table 2: known
+//! connections, new connections, and hosts of the fixed map.
 //!
-//! `cargo run --release --example nat64_cost`. Bias: the frames and the table are warm, and nothing else runs on the core. The figures
-//! are without copying each packet into its buffer, which is timed alone and taken off.
+//! `cargo run --release --example nat64_cost`. Bias: the frames and the table are in the caches, and nothing
+//! else runs on the core. The time to copy each packet into its buffer is measured separately and subtracted.
 #![expect(clippy::print_stdout, reason = "the table is what it is for")]
 
 use std::time::Instant;
@@ -10,14 +10,14 @@ use std::time::Instant;
 use humpyard_core::frame::{Frame, LinkType};
 use humpyard_services::{Context, Generated, Service, Verdict, checksum, prepare};
 
-/// Times each case is measured; the least disturbed one counts.
+/// Measurements of each case; the fastest one counts.
 const ROUNDS: usize = 25;
 /// Connections, of one packet each.
 const CONNECTIONS: u16 = 4096;
-/// Lengths of the IPv4 packets, in bytes: as short as they get on Ethernet, and as long.
+/// Lengths of the IPv4 packets, in bytes: the shortest and the longest on Ethernet.
 const LENGTHS: [usize; 2] = [50, 1480];
 
-/// What is translated.
+/// The kind of packet to translate.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Tcp,
@@ -31,7 +31,7 @@ fn main() {
         for (kind, name) in [(Kind::Tcp, "TCP"), (Kind::Udp, "UDP"), (Kind::Icmp, "ICMP")] {
             for length in LENGTHS {
                 let known = cost_ns(kind, length, from_v4, SPEC, true);
-                // An IPv4 host begins nothing with a host that it does not know.
+                // An IPv4 host cannot open a connection to a host that it does not know.
                 let new = (!from_v4).then(|| cost_ns(kind, length, from_v4, SPEC, false));
                 let fixed = cost_ns(kind, length, from_v4, FIXED, true);
                 let new = new.map_or("-".into(), |ns| format!("{ns:.0}"));
@@ -45,14 +45,14 @@ fn main() {
 const SPEC: &str = "nat64:pool=192.0.2.64/32,sessions=262144";
 const FIXED: &str = "nat64:pool=192.0.2.65/32,map=192.0.2.64=2001:db8::21";
 
-/// The least time of all rounds, per packet, without the copy.
+/// Returns the least time per packet of all rounds, without the copy.
 fn cost_ns(kind: Kind, length: usize, from_v4: bool, spec: &str, known: bool) -> f64 {
     let there: Vec<Frame> = (0..CONNECTIONS).map(|number| frame(kind, length, false, 1024 + number)).collect();
     let back: Vec<Frame> = (0..CONNECTIONS).map(|number| frame(kind, length, true, 1024 + number)).collect();
     let make = || {
         let mut nat = prepare(&spec.parse().expect("a specification")).expect("a service").make();
         if known {
-            // Every port that stands for a host is its own: there is one host.
+            // The mapping keeps each port number, because there is only one host.
             spend(Some(&mut *nat), &there);
         }
         nat
@@ -70,7 +70,7 @@ fn cost_ns(kind: Kind, length: usize, from_v4: bool, spec: &str, known: bool) ->
     with - copy
 }
 
-/// The time of a packet in ns, all of which go on.
+/// Returns the time per packet, in ns. All packets must be forwarded.
 fn spend(mut nat: Option<&mut (dyn Service + '_)>, frames: &[Frame]) -> f64 {
     let mut buffer = Frame::with_capacity(2048);
     let mut generated = Generated::default();
@@ -87,8 +87,8 @@ fn spend(mut nat: Option<&mut (dyn Service + '_)>, frames: &[Frame]) -> f64 {
     started.elapsed().as_nanos() as f64 / frames.len() as f64
 }
 
-/// A packet between 2001:db8::21, or 192.0.2.64 which stands for it, and 198.51.100.7, by Ethernet: a SYN, a UDP packet or an echo
-/// request, or the answer. Its length is that of the IPv4 packet.
+/// Returns an Ethernet frame between 2001:db8::21 (or 192.0.2.64, its IPv4 address) and 198.51.100.7: a SYN, a
+/// UDP packet or an echo request, or the answer. `length` is that of the IPv4 packet.
 fn frame(kind: Kind, length: usize, from_v4: bool, port: u16) -> Frame {
     let carried = length - 20;
     let (mine, peer) = (port.to_be_bytes(), [0, 53]);

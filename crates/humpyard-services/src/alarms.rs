@@ -1,4 +1,4 @@
-//! Alarms that detectors raise: a bounded list, which the instances of a service share, and the report of it.
+//! Alarms of detectors: a bounded list that the instances of a service share, and its report.
 
 use core::fmt::Display;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,22 +7,23 @@ use humpyard_core::unit::Time;
 
 use crate::service::Counter;
 
-/// The alarms of a service, each once, in the order in which they were raised. Those beyond the most are not listed.
+/// The alarms of a service, each listed once, in the order in which they were raised. The list has a limit;
+/// further alarms are not listed.
 #[derive(Clone, Debug)]
 pub(crate) struct Alarms<W> {
-    /// What each is about, and when it was first raised.
+    /// The subject of each alarm, and the time of its first packet.
     raised: Vec<(W, Time)>,
     most: usize,
 }
 
 impl<W: Display + PartialEq> Alarms<W> {
-    /// A list of at most so many.
+    /// Returns an empty list for at most this many alarms.
     pub(crate) fn new(most: usize) -> Self {
         Self { raised: Vec::with_capacity(most), most }
     }
 
-    /// Raises an alarm, or the one that there is about the same: its number, and whether it is new. All that are not listed have
-    /// the number behind the last.
+    /// Raises an alarm, unless there is one about the same subject. Returns its number, and whether it is new.
+    /// All alarms that are not listed share the number after the last.
     pub(crate) fn raise(&mut self, what: W, first: Time) -> (usize, bool) {
         if let Some(number) = self.raised.iter().position(|(known, _)| *known == what) {
             return (number, false);
@@ -35,27 +36,27 @@ impl<W: Display + PartialEq> Alarms<W> {
     }
 }
 
-/// What one instance has seen of the alarms.
+/// The alarms that one instance has seen.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
-    /// New alarms that it raised.
+    /// New alarms raised by this instance.
     raised: u64,
-    /// Packets of each alarm, and last of all that are not listed.
+    /// Packets of each alarm; the last entry counts the packets of alarms that are not listed.
     packets: Box<[u64]>,
 }
 
 impl Seen {
-    /// Nothing yet, of at most so many alarms.
+    /// Returns empty counts for at most this many alarms.
     pub(crate) fn new(most: usize) -> Self {
         Self { raised: 0, packets: vec![0; most + 1].into() }
     }
 
-    /// As it was in the beginning.
+    /// Returns empty counts of the same size.
     pub(crate) fn anew(&self) -> Self {
         Self::new(self.packets.len() - 1)
     }
 
-    /// Raises an alarm, which so many packets led to; its number.
+    /// Raises an alarm after this many packets. Returns its number.
     pub(crate) fn raise<W: Display + PartialEq>(
         &mut self,
         alarms: &mut Alarms<W>,
@@ -69,13 +70,13 @@ impl Seen {
         number
     }
 
-    /// More packets of an alarm.
+    /// Counts more packets of an alarm.
     pub(crate) fn add(&mut self, number: usize, packets: u64) {
         self.packets[number] += packets;
     }
 
-    /// The report: how many alarms, and of each that is listed what, since when and how many packets, in names that sort as the
-    /// alarms were raised.
+    /// Returns the report: the number of alarms, and for each listed alarm its subject, first time and packets.
+    /// The names sort in the order of the alarms.
     pub(crate) fn counters<W: Display>(&self, alarms: &Alarms<W>) -> Vec<Counter> {
         let digits = alarms.most.to_string().len();
         let mut counters = vec![Counter::new("alarms", self.raised)];
@@ -95,7 +96,8 @@ impl Seen {
     }
 }
 
-/// Locks what instances share. One that panicked while it held the lock left counts behind that are a packet off at most.
+/// Locks data that instances share. If an instance panicked while it held the lock, counts are wrong by at most
+/// one packet.
 pub(crate) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,16 +1,16 @@
 //! The Internet checksum (RFC 1071) and its incremental update (RFC 1624).
 
-/// A one's complement sum in the making, for data in several pieces.
+/// A partial one's complement sum, for data in several pieces.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Sum(u64);
 
 impl Sum {
-    /// The sum with `bytes` added. Every piece but the last must have an even length.
+    /// Adds `bytes` to the sum. Every piece but the last must have an even length.
     #[inline]
     #[must_use]
     pub fn with(self, bytes: &[u8]) -> Self {
-        // Words of 32 bits sum to the same as words of 16, as 2^16 is 1 in one's complement (RFC 1071, section 2(B)).
-        // The carries of 2^32 such words fit the sum.
+        // Words of 32 bits have the same sum as words of 16 bits, because 2^16 is 1 in one's complement (RFC
+        // 1071, section 2(B)). The sum has room for the carries of 2^32 such words.
         let words = bytes.chunks_exact(4);
         let mut tail = [0; 4];
         tail[..words.remainder().len()].copy_from_slice(words.remainder());
@@ -18,7 +18,7 @@ impl Sum {
         Self(self.0 + sum + u64::from(u32::from_be_bytes(tail)))
     }
 
-    /// The sum in 16 bits: 0 only if all bytes were.
+    /// Returns the sum in 16 bits: 0 only if all bytes are 0.
     #[inline]
     #[must_use]
     pub const fn fold(self) -> u16 {
@@ -28,7 +28,7 @@ impl Sum {
         ((sum & 0xffff) + (sum >> 16)) as u16
     }
 
-    /// The checksum: the complement of the sum.
+    /// Returns the checksum: the complement of the sum.
     #[inline]
     #[must_use]
     pub const fn checksum(self) -> u16 {
@@ -36,21 +36,21 @@ impl Sum {
     }
 }
 
-/// The checksum of `bytes`, whose own checksum field must be zero.
+/// Returns the checksum of `bytes`, whose checksum field must be zero.
 #[inline]
 pub fn checksum(bytes: &[u8]) -> u16 {
     Sum::default().with(bytes).checksum()
 }
 
-/// Whether `bytes`, with the checksum among them, sum to what they should.
+/// Returns whether `bytes`, including their checksum, have a valid sum.
 #[inline]
 pub fn is_valid(bytes: &[u8]) -> bool {
     Sum::default().with(bytes).fold() == 0xffff
 }
 
-/// The checksum after one 16-bit word of the data has changed from `old` to `new`.
+/// Returns the checksum after one 16-bit word of the data has changed from `old` to `new`.
 ///
-/// Equation 3 of RFC 1624. The equation of RFC 1141 would answer 0xffff (-0) where summing anew gives 0.
+/// Uses equation 3 of RFC 1624. The equation of RFC 1141 would return 0xffff (-0) where a new sum gives 0.
 #[inline]
 pub const fn update(checksum: u16, old: u16, new: u16) -> u16 {
     let sum = !checksum as u32 + !old as u32 + new as u32;
@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(update(0xdd2f, 0x5555, 0x3285), 0x0000);
     }
 
-    /// The sum by the book: word by word, carry by carry.
+    /// The reference: adds word by word, carry by carry.
     fn naive(bytes: &[u8]) -> u16 {
         let mut sum = 0u32;
         for pair in bytes.chunks(2) {
@@ -121,7 +121,7 @@ mod tests {
             prop_assert_eq!(update(before, old, new), checksum(&bytes(&words)));
         }
 
-        /// A sender may write -0 for 0: the update of that is right too.
+        /// A sender may write -0 for 0; the update of that is correct, too.
         #[test]
         fn an_update_of_minus_zero(ttl in 1u8.., protocol: u8) {
             let old = u16::from_be_bytes([ttl, protocol]);

@@ -1,20 +1,22 @@
 //! Compression of the payload of IP packets, and its inverse: IPComp.
 //!
 //! # Work
-//! `compress` puts a compressed payload in the place of what follows the IP header, with an IPComp header of 4 bytes that says
-//! what it was, if that makes the packet shorter; else the packet stays as it is. `decompress` restores the packet, to the last
-//! byte of its frame; what is not compressed it lets pass.
+//! `compress` replaces everything behind the IP header with a compressed payload. An IPComp header of 4 bytes
+//! names the original protocol. A packet that would not get shorter stays as it is. `decompress` restores the
+//! packet, to the last byte of its frame; packets that are not compressed pass unchanged.
 //!
 //! # Source
-//! RFC 3173 (IPComp); `deflate`: RFC 2394, raw DEFLATE (RFC 1951); `lz4`: the LZ4 block format, without a size before it.
+//! RFC 3173 (IPComp); `deflate`: RFC 2394, raw DEFLATE (RFC 1951); `lz4`: the LZ4 block format, without a size
+//! before it.
 //!
 //! # Departures
-//! * There is no negotiation: DEFLATE has its well-known index, 2; LZ4, which has none, one of those kept for private use.
-//! * Not compressed are packets that would not come back bit for bit: fragments (section 2.2), and those whose IPv4 header
-//!   checksum is wrong or not yet filled in. In IPv6 also those with hop-by-hop options or a routing header, which would have to
-//!   stay before the IPComp header.
-//! * A packet with the IPComp header of another index passes `decompress`, which is not meant. Section 3.3 would have it dropped.
-//! * IPComp has no integrity check: damage shows where the codec stumbles over it, and else in the transport's checksum.
+//! * There is no negotiation. DEFLATE has its well-known index, 2. LZ4 has no such index, and gets one of those
+//!   for private use.
+//! * Packets that would not come back bit for bit are not compressed: fragments (section 2.2), and packets
+//!   whose IPv4 header checksum is wrong or not yet filled in. In IPv6, neither are packets with hop-by-hop
+//!   options or a routing header, which must stay before the IPComp header.
+//! * A packet whose IPComp header has another index passes `decompress` unchanged. Section 3.3 requires a drop.
+//! * IPComp has no integrity check: the codec detects some damage, and the transport's checksum the rest.
 
 use core::fmt;
 
@@ -30,7 +32,8 @@ use crate::service::{Build, Context, Counter, DropReason, Generated, Info, Servi
 
 /// The IPComp header, in bytes: next header, flags (zero), compression parameter index.
 const IPCOMP_BYTES: usize = 4;
-/// Room for what a codec makes of the longest payload: DEFLATE with the fixed codes takes up to 9 bits for a byte, LZ4 less.
+/// Output buffer for the longest payload, in bytes: DEFLATE with the fixed codes needs up to 9 bits per byte,
+/// LZ4 less.
 const OUTPUT_BYTES: usize = LENGTH_MAX * 9 / 8 + 64;
 /// The index of DEFLATE (RFC 3173, section 3.3).
 const CPI_DEFLATE: u16 = 2;
@@ -64,7 +67,7 @@ choice! {
     }
 }
 
-/// What an encoder keeps between packets, so that none is allocated for each.
+/// The encoder's state, kept between packets to avoid allocations.
 enum Encoder {
     Lz4(CompressTable),
     Deflate { stream: Deflate, level: u32 },
@@ -85,13 +88,15 @@ impl Encoder {
         }
     }
 
-    /// Compresses `input` to less than `limit` bytes at the start of `output`; none if it does not get so short.
+    /// Compresses `input` to less than `limit` bytes at the start of `output`. `None`: the result would be
+    /// longer.
     fn compress(&mut self, input: &[u8], output: &mut [u8], limit: usize) -> Option<usize> {
         let length = match self {
             Self::Lz4(table) => block::compress_into_with_table(input, output, table).ok(),
             Self::Deflate { stream, .. } => {
                 stream.reset();
-                // All of the room, not only up to the limit: zlib-rs 0.6 can panic where a stored block does not fit.
+                // Passes the whole output, not only `limit` bytes: zlib-rs 0.6 can panic if a stored block does
+                // not fit.
                 match stream.compress(input, output, FlushCompress::Finish) {
                     Ok(Status::StreamEnd) => Some(stream.total_out() as usize),
                     _ => None,
@@ -102,14 +107,14 @@ impl Encoder {
     }
 }
 
-/// Compression. See the [module](self) for what it does.
+/// Compression; see the [module](self).
 pub struct Compress {
     encoder: Encoder,
     least: usize,
-    /// Room for the longest that a codec makes of a payload.
+    /// Output buffer for the longest result of a codec.
     output: Vec<u8>,
     compressed: Expansion,
-    /// Packets that were left as they were.
+    /// Packets left unchanged.
     unchanged: u64,
 }
 
@@ -120,7 +125,7 @@ impl fmt::Debug for Compress {
 }
 
 impl Clone for Compress {
-    /// An instance like it, which has seen no frame.
+    /// Returns a new instance with the same parameters.
     fn clone(&self) -> Self {
         match self.encoder {
             Encoder::Lz4(_) => Self::with(Codec::Lz4, 1, self.least),
@@ -149,7 +154,7 @@ impl Compress {
         Self { encoder, least, output: vec![0; OUTPUT_BYTES], compressed: Expansion::default(), unchanged: 0 }
     }
 
-    /// Compresses a packet, if that can be and helps.
+    /// Compresses a packet, if possible and useful.
     fn compress(&mut self, frame: &mut Frame) -> Option<()> {
         let packet = IpPacket::find(frame).ok()?;
         if !is_compressible(&packet, frame) {
@@ -172,7 +177,7 @@ impl Compress {
     }
 }
 
-/// Whether a packet would come back as it was.
+/// Returns whether `decompress` would restore the packet exactly.
 fn is_compressible(packet: &IpPacket, frame: &Frame) -> bool {
     let stays = match packet.version {
         IpVersion::V4 => packet.protocol == protocol::IPCOMP,
@@ -183,7 +188,7 @@ fn is_compressible(packet: &IpPacket, frame: &Frame) -> bool {
     packet.whole && !packet.fragment && !stays && packet.has_the_checksum(frame)
 }
 
-/// Puts `bytes` in the place of those from `start` to `end`; what follows them moves.
+/// Replaces the bytes from `start` to `end` with `bytes`, and moves the rest.
 fn replace(frame: &mut Frame, start: usize, end: usize, bytes: &[u8]) {
     let (before, new_end) = (frame.data.len(), start + bytes.len());
     if new_end > end {
@@ -213,13 +218,13 @@ impl Service for Compress {
     }
 }
 
-/// Decompression. See the [module](self) for what it does.
+/// Decompression; see the [module](self).
 pub struct Decompress {
     inflate: Inflate,
-    /// Room for the longest payload there is.
+    /// Output buffer for the longest payload.
     output: Vec<u8>,
     decompressed: Expansion,
-    /// Packets that were left as they were.
+    /// Packets left unchanged.
     unchanged: u64,
 }
 
@@ -237,7 +242,7 @@ impl Default for Decompress {
 }
 
 impl Clone for Decompress {
-    /// An instance like it, which has seen no frame.
+    /// Returns a new instance.
     fn clone(&self) -> Self {
         Self::default()
     }
@@ -258,7 +263,7 @@ impl Build for Decompress {
 }
 
 impl Decompress {
-    /// Decompresses a packet; false if it is not compressed, or not in a way that is known.
+    /// Decompresses a packet. Returns false if it is not compressed, or its codec is unknown.
     fn decompress(&mut self, frame: &mut Frame) -> Result<bool, DropReason> {
         let Ok(packet) = IpPacket::find(frame) else { return Ok(false) };
         if packet.protocol != protocol::IPCOMP || !packet.whole || packet.fragment {
@@ -282,7 +287,7 @@ impl Decompress {
     }
 }
 
-/// Decompresses all of `input`; none if that is not possible, or there is not room enough.
+/// Decompresses all of `input`. `None`: it is damaged, or the output has too little room.
 fn inflate(inflate: &mut Inflate, input: &[u8], output: &mut [u8]) -> Option<usize> {
     inflate.reset(false);
     match inflate.decompress(input, output, FlushDecompress::Finish) {

@@ -1,8 +1,8 @@
-//! By how much a service makes packets longer or shorter.
+//! Counts how much longer or shorter a service makes packets.
 
 use crate::service::Counter;
 
-/// Packets and their bytes before and after: the expansion factor is the ratio of the two.
+/// Packets, and their bytes before and after: the expansion factor is the ratio of the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Expansion {
     packets: u64,
@@ -11,7 +11,7 @@ pub(crate) struct Expansion {
 }
 
 impl Expansion {
-    /// A frame of so many bytes has become one of so many.
+    /// Records a frame's length in bytes before and after.
     #[inline]
     pub(crate) fn record(&mut self, bytes_in: usize, bytes_out: usize) {
         self.packets += 1;
@@ -19,13 +19,13 @@ impl Expansion {
         self.bytes_out += bytes_out as u64;
     }
 
-    /// A frame was made beside those that came.
+    /// Adds a frame that the service generated.
     #[inline]
     pub(crate) fn add(&mut self, bytes_out: usize) {
         self.bytes_out += bytes_out as u64;
     }
 
-    /// As counters, the first called by what was done to packets.
+    /// Returns the counters; `packets` names the first of them.
     pub(crate) fn counters(&self, packets: &str) -> Vec<Counter> {
         vec![
             Counter::new(packets, self.packets),

@@ -1,9 +1,9 @@
-//! Instances told apart: what a clone must not share with its original.
+//! Numbers of instances: the part of a service that a clone must not share.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
-/// The number of an instance of a service among those that were cloned from one another. A clone gets the next.
+/// The number of an instance among the clones of one service. A clone gets the next number.
 #[derive(Debug)]
 pub(crate) struct Instance {
     number: u32,
@@ -11,12 +11,12 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    /// The first of its kind: number 0.
+    /// Returns the first instance of a service: number 0.
     pub(crate) fn first() -> Self {
         Self { number: 0, next: Arc::new(AtomicU32::new(1)) }
     }
 
-    /// Its number among `limit`, if it is not beyond them.
+    /// Returns its number. `None`: the number is not below `limit`.
     pub(crate) fn number_below(&self, limit: u32) -> Option<u32> {
         (self.number < limit).then_some(self.number)
     }
@@ -24,7 +24,7 @@ impl Instance {
 
 impl Clone for Instance {
     fn clone(&self) -> Self {
-        // Stays at the last number, which nobody is to use, rather than begin anew.
+        // Saturates at the last number, which must not be used, instead of wrapping to 0.
         let next = |number: u32| Some(number.saturating_add(1));
         let number = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).unwrap_or(u32::MAX);
         Self { number, next: Arc::clone(&self.next) }

@@ -1,4 +1,4 @@
-//! IP packets within frames: where header, payload and end are, and what lies behind extension headers.
+//! IP packets in frames: the places of header, payload and end, and the protocol behind extension headers.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -33,7 +33,7 @@ pub(crate) mod protocol {
     pub(crate) const EXPERIMENT: u8 = 253;
 }
 
-/// Extension headers that are looked behind; a packet in use has three or four.
+/// Most extension headers to skip; real packets have three or four at most.
 const EXTENSIONS_MAX: usize = 8;
 
 /// The IP packet of a frame, as far as it was captured.
@@ -42,15 +42,15 @@ pub(crate) struct IpPacket {
     pub(crate) version: IpVersion,
     /// Where the IP header starts, in bytes from the start of the frame.
     pub(crate) start: usize,
-    /// Where its payload starts: behind IPv4 options, but in IPv6 behind the fixed header.
+    /// Where its payload starts: behind IPv4 options; in IPv6, behind the fixed header.
     pub(crate) payload: usize,
-    /// Where it ends, or the captured bytes do.
+    /// Where it ends, or where the captured bytes end.
     pub(crate) end: usize,
-    /// What the IP header says that the payload is.
+    /// The protocol field of the IP header.
     pub(crate) protocol: u8,
-    /// Whether all bytes that the header tells of are there.
+    /// Whether all bytes counted by the header were captured.
     pub(crate) whole: bool,
-    /// Whether the IPv4 header says that it is a fragment.
+    /// Whether it is an IPv4 fragment.
     pub(crate) fragment: bool,
 }
 
@@ -58,7 +58,7 @@ impl IpPacket {
     /// Finds the IP packet of a frame.
     ///
     /// # Errors
-    /// As [`Network::find`]; if the header is not all there, or contradicts itself.
+    /// Those of [`Network::find`]; or if the header was cut off, or contradicts itself.
     #[inline]
     pub(crate) fn find(frame: &Frame) -> Result<Self, DropReason> {
         let network = Network::find(frame)?;
@@ -86,7 +86,7 @@ impl IpPacket {
         if packet.len() < header_bytes {
             return Err(DropReason::Truncated);
         }
-        // More fragments, or an offset: all but "do not fragment" and the reserved bit.
+        // The bit for more fragments, and the offset: everything but "do not fragment" and the reserved bit.
         let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0;
         Ok(Self {
             version: IpVersion::V4,
@@ -117,7 +117,7 @@ impl IpPacket {
         })
     }
 
-    /// Bytes that the header tells of and that are not there.
+    /// Returns the number of bytes that the header counts and the capture lacks.
     #[inline]
     pub(crate) fn missing(&self, frame: &Frame) -> usize {
         if self.whole {
@@ -129,7 +129,7 @@ impl IpPacket {
         length.saturating_sub(self.end - self.start)
     }
 
-    /// Where it comes from and where it goes.
+    /// Returns the source and the destination address.
     #[inline]
     pub(crate) fn addresses(&self, frame: &Frame) -> (IpAddr, IpAddr) {
         let header = &frame.data[self.start..];
@@ -149,7 +149,8 @@ impl IpPacket {
         }
     }
 
-    /// What is behind the extension headers of IPv6, or the IPv4 header; none if that was cut off, or cannot be read.
+    /// Returns the part behind the IPv4 header, or behind the extension headers of IPv6. `None`: it was cut
+    /// off, or cannot be read.
     #[inline]
     pub(crate) fn upper(&self, frame: &Frame) -> Option<Upper> {
         let mut upper = Upper { protocol: self.protocol, start: self.payload, end: self.end, first: true };
@@ -179,7 +180,7 @@ impl IpPacket {
         None
     }
 
-    /// Whether the IPv4 header checksum is the one that summing anew gives, bit for bit.
+    /// Returns whether the IPv4 header checksum is exactly the one computed from the header.
     #[inline]
     pub(crate) fn has_the_checksum(&self, frame: &Frame) -> bool {
         if self.version == IpVersion::V6 {
@@ -190,9 +191,9 @@ impl IpPacket {
         header[10..12] == sum.to_be_bytes()
     }
 
-    /// Gives the packet another protocol and another payload length, in bytes, and sums the header anew.
+    /// Sets the protocol and the payload length, in bytes, and recomputes the header checksum.
     ///
-    /// The length must be one that fits.
+    /// The length must fit.
     #[inline]
     pub(crate) fn rewrite(&self, frame: &mut Frame, protocol: u8, payload_bytes: usize) {
         let header = &mut frame.data[self.start..self.payload];
@@ -212,7 +213,7 @@ impl IpPacket {
         }
     }
 
-    /// The longest payload that its header can tell of, in bytes.
+    /// Returns the longest payload that its header can express, in bytes.
     #[inline]
     pub(crate) const fn payload_max(&self) -> usize {
         match self.version {
@@ -222,21 +223,21 @@ impl IpPacket {
     }
 }
 
-/// What an IP packet carries.
+/// The payload of an IP packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Upper {
     /// Its protocol.
     pub(crate) protocol: u8,
     /// Where it starts, in bytes from the start of the frame.
     pub(crate) start: usize,
-    /// Where it ends, or the captured bytes do.
+    /// Where it ends, or where the captured bytes end.
     pub(crate) end: usize,
-    /// Whether it starts with the header of its protocol: false in all fragments but the first.
+    /// Whether it starts with its protocol's header: false in all fragments but the first.
     pub(crate) first: bool,
 }
 
 impl Upper {
-    /// Source and destination port of TCP and UDP, where they were captured.
+    /// Returns the source and the destination port of TCP or UDP, if they were captured.
     #[inline]
     pub(crate) fn ports(&self, frame: &Frame) -> Option<(u16, u16)> {
         if !self.first || !matches!(self.protocol, protocol::TCP | protocol::UDP) {
@@ -246,7 +247,7 @@ impl Upper {
         Some((u16::from_be_bytes([ports[0], ports[1]]), u16::from_be_bytes([ports[2], ports[3]])))
     }
 
-    /// What TCP or UDP carries, as far as it was captured; nothing of other protocols.
+    /// Returns the captured payload of TCP or UDP; empty for other protocols.
     #[inline]
     pub(crate) fn payload<'a>(&self, frame: &'a Frame) -> &'a [u8] {
         let bytes = &frame.data[self.start..self.end];
@@ -260,7 +261,7 @@ impl Upper {
     }
 }
 
-/// Whether the capture kept all bytes of a frame.
+/// Returns whether the capture has all bytes of a frame.
 pub(crate) const fn is_complete(frame: &Frame) -> bool {
     frame.data.len() >= frame.wire_length as usize
 }
@@ -294,7 +295,7 @@ mod tests {
         assert_eq!((upper.protocol, upper.first), (17, true));
         assert_eq!(upper.ports(&frame), Some((1, 2)));
         assert_eq!(upper.payload(&frame), [77]);
-        // The second fragment of something: what it starts with is no header.
+        // A second fragment: it does not start with a header.
         let frame = v6(44, &[17, 0, 0, 8, 0, 0, 0, 1, 9, 9, 9, 9]);
         let upper = IpPacket::find(&frame).unwrap().upper(&frame).unwrap();
         assert_eq!((upper.protocol, upper.first, upper.ports(&frame)), (17, false, None));
@@ -305,7 +306,7 @@ mod tests {
     fn chains_without_an_end_are_given_up() {
         let frame = v6(60, &[60, 0, 0, 0, 0, 0, 0, 0].repeat(9));
         assert_eq!(IpPacket::find(&frame).unwrap().upper(&frame), None);
-        // A header that says it is longer than the packet.
+        // A header whose length exceeds the packet.
         let frame = v6(60, &[17, 255, 0, 0, 0, 0, 0, 0]);
         let upper = IpPacket::find(&frame).unwrap().upper(&frame).unwrap();
         assert_eq!(upper.start, upper.end);

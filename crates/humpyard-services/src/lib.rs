@@ -1,8 +1,9 @@
-//! The network services of humpyard: real work done on packets.
+//! The network services of humpyard: real work on packets.
 //!
-//! A service is one [`Service`]: it is handed a [`Frame`](humpyard_core::frame::Frame), does its work in place and says
-//! what becomes of the frame. [`registry`] lists all services and builds them by name; each worker thread has its own
-//! instance, and what they share is read only. A service of your own becomes a [`Factory`] by [`Factory::new`].
+//! A service is one [`Service`]: it gets a [`Frame`](humpyard_core::frame::Frame), does its work in place, and
+//! returns a verdict on the frame. [`registry`] lists all services and builds them by name. Each worker thread
+//! has its own instance; instances share only read-only data. [`Factory::new`] makes a [`Factory`] of your own
+//! service.
 //!
 //! ```
 //! use humpyard_core::frame::{Frame, LinkType};

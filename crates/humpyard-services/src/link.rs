@@ -1,4 +1,4 @@
-//! Link headers: where the IP header of a frame starts, and whom the frame is addressed to.
+//! Link headers: where the IP header of a frame starts, and to which stations the frame is addressed.
 
 use core::fmt;
 use core::str::FromStr;
@@ -10,9 +10,9 @@ use crate::service::DropReason;
 
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
-/// 802.1Q, 802.1ad, and what equipment older than 802.1ad uses for the outer tag.
+/// 802.1Q, 802.1ad, and the outer tag of equipment older than 802.1ad.
 const ETHERTYPES_VLAN: [u16; 3] = [0x8100, 0x88a8, 0x9100];
-/// VLAN tags that are looked behind. Two are in use; more make the search longer for nobody's good.
+/// Most VLAN tags to skip. Two are usual; a higher limit would only make the search longer.
 const VLAN_TAGS_MAX: usize = 4;
 
 const ETHERNET_BYTES: usize = 14;
@@ -20,7 +20,8 @@ const COOKED_BYTES: usize = 16;
 const COOKED_2_BYTES: usize = 20;
 const LOOPBACK_BYTES: usize = 4;
 
-/// Packet types of a Linux cooked header: to all stations, to a group of them, sent by the capturing machine.
+/// Packet types of a Linux cooked header: to all stations, to a group of stations, sent by the capturing
+/// machine.
 const COOKED_BROADCAST: u8 = 1;
 const COOKED_MULTICAST: u8 = 2;
 const COOKED_OUTGOING: u8 = 4;
@@ -37,19 +38,22 @@ pub enum IpVersion {
 /// The IP header that follows a link header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Network {
-    /// Where the IP header starts, in bytes from the start of the frame; there is at least one byte of it.
+    /// Where the IP header starts, in bytes from the start of the frame. At least one byte of it was captured.
     pub offset: usize,
-    /// What the link header says it is. For raw IP, what the version field says.
+    /// The version that the link header names. For raw IP, the version field.
     pub version: IpVersion,
-    /// Whether the frame was addressed to a group of stations (multicast or broadcast). Never for links without addresses.
+    /// Whether the frame was addressed to a group of stations (multicast or broadcast). Always false for links
+    /// without addresses.
     pub group: bool,
 }
 
 impl Network {
-    /// Finds the IP header of a frame: behind Ethernet with any VLAN tags, Linux cooked headers, BSD loopback, or nothing.
+    /// Finds the IP header of a frame: behind Ethernet with any VLAN tags, Linux cooked headers, BSD loopback,
+    /// or no link header.
     ///
     /// # Errors
-    /// [`DropReason::NotIp`] if something else than IP follows, [`DropReason::Truncated`] if the captured bytes end first.
+    /// [`DropReason::NotIp`] if another protocol follows, [`DropReason::Truncated`] if the captured bytes end
+    /// first.
     #[inline]
     pub fn find(frame: &Frame) -> Result<Self, DropReason> {
         let data = &frame.data;
@@ -77,7 +81,7 @@ const fn is_cooked_group(packet_type: u8) -> bool {
     matches!(packet_type, COOKED_BROADCAST | COOKED_MULTICAST)
 }
 
-/// The 16-bit word at `at`, in network order.
+/// Returns the 16-bit word at `at`, in network order.
 fn word(data: &[u8], at: usize) -> Result<u16, DropReason> {
     match data.get(at..at + 2) {
         Some(bytes) => Ok(u16::from_be_bytes([bytes[0], bytes[1]])),
@@ -85,8 +89,8 @@ fn word(data: &[u8], at: usize) -> Result<u16, DropReason> {
     }
 }
 
-/// Looks behind VLAN tags: `ethertype` is of what starts at `offset`, which for a tag is its control information, then
-/// the next EtherType.
+/// Skips VLAN tags. `ethertype` is the type of the data at `offset`. If it is a tag, the data are the tag's
+/// control information, then the next EtherType.
 #[inline]
 fn behind_tags(data: &[u8], mut ethertype: u16, mut offset: usize, group: bool) -> Result<Network, DropReason> {
     for _ in 0..=VLAN_TAGS_MAX {
@@ -114,8 +118,8 @@ fn by_version_field(data: &[u8]) -> Result<Network, DropReason> {
     Ok(Network { offset: 0, version, group: false })
 }
 
-/// The family is in the byte order of the capturing machine; it is small, so the order shows. IPv4 is 2 everywhere; IPv6
-/// is 24 on NetBSD and OpenBSD, 28 on FreeBSD, 30 on Darwin, 10 on Linux.
+/// Reads the address family, whose byte order is that of the capturing machine. It is small, so the order
+/// shows. IPv4 is 2 everywhere; IPv6 is 24 on NetBSD and OpenBSD, 28 on FreeBSD, 30 on Darwin, 10 on Linux.
 fn by_address_family(data: &[u8]) -> Result<Network, DropReason> {
     let family = *data.first_chunk::<LOOPBACK_BYTES>().ok_or(DropReason::Truncated)?;
     let version = match u32::from_le_bytes(family).min(u32::from_be_bytes(family)) {
@@ -130,8 +134,8 @@ const fn at_least_one_byte(data: &[u8], network: Network) -> Result<Network, Dro
     if network.offset < data.len() { Ok(network) } else { Err(DropReason::Truncated) }
 }
 
-/// Makes the link header of a frame that came into that of the answer to it. `router` is the address of the one who answers,
-/// where the header that came does not say it.
+/// Turns the link header of a received frame into that of the answer. `router` is the address of the answering
+/// station, if the received header does not have it.
 pub(crate) fn answer(header: &mut [u8], link: LinkType, router: Mac) {
     match link {
         LinkType::Ethernet => {
@@ -139,7 +143,7 @@ pub(crate) fn answer(header: &mut [u8], link: LinkType, router: Mac) {
                 destination.swap_with_slice(source);
             }
         }
-        // Cooked headers carry the sender's address alone; the sender is now the router.
+        // Cooked headers carry only the sender's address; the sender is now the router.
         LinkType::LinuxCooked => {
             if let Some(header) = header.first_chunk_mut::<COOKED_BYTES>() {
                 header[..2].copy_from_slice(&[0, COOKED_OUTGOING]);
@@ -157,9 +161,9 @@ pub(crate) fn answer(header: &mut [u8], link: LinkType, router: Mac) {
     }
 }
 
-/// Has a link header say that an IP packet of this version starts at `offset`, where it said one of the other.
+/// Changes the version in a link header: the IP packet at `offset` has now the other version.
 ///
-/// The address family of IPv6 in a loopback header differs between systems: it becomes that of Darwin.
+/// The address family of IPv6 in a loopback header differs between systems; this writes that of Darwin.
 pub(crate) fn announce(data: &mut [u8], link: LinkType, offset: usize, version: IpVersion) {
     let ethertype = match version {
         IpVersion::V4 => ETHERTYPE_IPV4,
@@ -184,7 +188,7 @@ pub(crate) fn announce(data: &mut [u8], link: LinkType, offset: usize, version: 
     }
 }
 
-/// Addresses an Ethernet frame anew. Other links have no destination to write, and are left as they are.
+/// Writes new addresses into an Ethernet frame. Other links have no destination, and stay as they are.
 #[inline]
 pub(crate) fn readdress(frame: &mut Frame, destination: Mac, source: Mac) {
     if frame.link == LinkType::Ethernet
@@ -200,12 +204,12 @@ pub(crate) fn readdress(frame: &mut Frame, destination: Mac, source: Mac) {
 pub struct Mac(pub [u8; 6]);
 
 impl Mac {
-    /// Whether it addresses a group of stations (multicast or broadcast) instead of one.
+    /// Returns whether it addresses a group of stations (multicast or broadcast) instead of one.
     pub const fn is_group(self) -> bool {
         self.0[0] & 1 == 1
     }
 
-    /// As the eight bytes of a cooked header.
+    /// Returns the eight address bytes of a cooked header.
     const fn padded(self) -> [u8; 8] {
         let [a, b, c, d, e, f] = self.0;
         [a, b, c, d, e, f, 0, 0]
@@ -219,7 +223,7 @@ impl fmt::Display for Mac {
     }
 }
 
-/// Some text is not a MAC address.
+/// The error for text that is not a MAC address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not a MAC address; accepted: six bytes in hexadecimal, such as 02:00:00:00:00:01")]
 pub struct MacError(());

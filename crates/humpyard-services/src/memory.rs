@@ -1,13 +1,13 @@
-//! A bounded memory by key, in which what was not touched for long makes room.
+//! A bounded map by key, which evicts entries that were not touched for long.
 
-/// Entries that one key may be among: of those the one makes room that was touched least recently.
+/// Places for one key. If all are taken, the least recently touched entry is evicted.
 const WAYS: usize = 4;
-/// Sets that are allocated at a time.
+/// Sets per allocation.
 const CHUNK_SETS: usize = 64;
-/// Sets up to which all are allocated at the start.
+/// Up to this many sets, all are allocated at the start.
 const EAGER_SETS: usize = 1 << 14;
 
-/// One place of a memory.
+/// One place of a map.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place<T> {
     key: u64,
@@ -15,18 +15,18 @@ struct Place<T> {
     value: T,
 }
 
-/// Values by key, at most so many; a key that was made room of begins anew. Every operation is O(1). Up to 65,536 keys none allocates; with
-/// room for more, a new key may allocate 256 places.
+/// A bounded map from keys to values. An evicted key starts with a new value. Every operation is O(1). Up to
+/// 65,536 keys, no operation allocates; in a larger map, a new key may allocate 256 places.
 #[derive(Clone, Debug)]
 pub(crate) struct Memory<T> {
-    /// In sets of [`WAYS`], each in the order in which its places were touched, the latest first. A chunk without places is not
-    /// allocated yet.
+    /// Chunks of sets of [`WAYS`] places, each set with the most recently touched place first. A chunk without
+    /// places is not allocated yet.
     chunks: Box<[Box<[Place<T>]>]>,
     sets: usize,
 }
 
 impl<T: Copy + Default> Memory<T> {
-    /// A memory for at least `entries` keys.
+    /// Returns a map for at least `entries` keys.
     pub(crate) fn new(entries: usize) -> Self {
         let sets = entries.div_ceil(WAYS).next_power_of_two();
         let mut memory = Self { chunks: vec![Box::default(); sets.div_ceil(CHUNK_SETS)].into(), sets };
@@ -36,7 +36,8 @@ impl<T: Copy + Default> Memory<T> {
         memory
     }
 
-    /// The value of a key, new if it is not known; and the value that made room for it, if one did. The key must be a hash.
+    /// Returns the value of a key, new if the key is not in the map, and the value evicted for it, if any. The
+    /// key must be a hash.
     #[inline]
     pub(crate) fn get(&mut self, key: u64) -> (&mut T, Option<T>) {
         let set = key as usize & (self.sets - 1);
@@ -58,13 +59,13 @@ impl<T: Copy + Default> Memory<T> {
         (&mut place.value, forgotten)
     }
 
-    /// All values there are.
+    /// Returns all values in the map.
     pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
         self.chunks.iter().flatten().filter(|place| place.used).map(|place| &place.value)
     }
 }
 
-/// Places for new keys.
+/// Returns a chunk of unused places.
 fn chunk<T: Copy + Default>() -> Box<[Place<T>]> {
     vec![Place::default(); CHUNK_SETS * WAYS].into()
 }

@@ -1,21 +1,22 @@
-//! Time as packets tell it.
+//! A clock driven by the times of packets.
 
 use humpyard_core::unit::Time;
 
-/// A packet that is earlier than others by no more than this is late: workers and interfaces mix packets up. One that is earlier by
-/// more tells that the clock of the capture was set back.
+/// The greatest lateness of a packet: workers and interfaces reorder packets. A packet that is earlier than
+/// others by more shows that the clock of the capture was set back.
 const LATE_MAX: Time = Time::from_ns(1_000_000_000);
 
-/// The time that has passed since the first packet, by the times of packets: it never goes back.
+/// The time since the first packet, from the times of packets. It never goes back.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PacketTime {
-    /// The latest time, of a packet since the clock was last set back.
+    /// The latest time of a packet since the clock was last set back.
     latest: Option<Time>,
     elapsed: Time,
 }
 
 impl PacketTime {
-    /// The time that has passed when a packet of this time comes. A clock that was set back has stood still.
+    /// Takes the time of a packet. Returns the time since the first packet. When the clock is set back, the
+    /// time stands still.
     #[inline]
     pub(crate) fn advance(&mut self, time: Time) -> Time {
         let latest = self.latest.unwrap_or(time);
@@ -26,7 +27,7 @@ impl PacketTime {
         self.elapsed
     }
 
-    /// The time of the latest packet.
+    /// Returns the time of the latest packet.
     pub(crate) fn latest(&self) -> Time {
         self.latest.unwrap_or_default()
     }

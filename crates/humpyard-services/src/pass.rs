@@ -1,11 +1,11 @@
-//! Passing frames on as they are: what a cable does, and a bridge of two interfaces.
+//! Forwards frames unchanged, as a cable or a bridge between two interfaces does.
 //!
 //! # Work
-//! None. Frames of every kind pass, ARP and broadcasts too, so that whoever is at the other end can be reached as if it were on
-//! the same link.
+//! None. Frames of every kind pass, also ARP and broadcasts, so that hosts on both sides reach each other as on
+//! one link.
 //!
 //! # Source
-//! None: it is what remains of a service when its work is left out.
+//! None: it is a service without work.
 
 use humpyard_core::frame::Frame;
 use humpyard_core::params;
@@ -13,11 +13,11 @@ use humpyard_core::params;
 use crate::service::{Build, Context, Generated, Info, Service, ServiceError, Verdict};
 
 params! {
-    /// It has no parameters.
+    /// There are no parameters.
     pub struct PassParams {}
 }
 
-/// Passes frames on as they are. See the [module](self).
+/// Forwards frames unchanged; see the [module](self).
 #[derive(Clone, Copy, Debug)]
 pub struct Pass;
 

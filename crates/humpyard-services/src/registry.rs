@@ -1,6 +1,7 @@
-//! Every service by name, in reading order: from this list derive lookup, help, JSON and error messages.
+//! The list of all services, in reading order. Lookup, help, JSON and error messages derive from it.
 //!
-//! A specification reads like that of a policy: `forward`, or `forward:icmp-burst=8,routes=10.0.0.0/8=out;::/0=discard`.
+//! A specification has the syntax of a policy's: `forward`, or
+//! `forward:icmp-burst=8,routes=10.0.0.0/8=out;::/0=discard`.
 
 use core::fmt;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use crate::portscan::Portscan;
 use crate::service::{Build, Info, Service, ServiceError};
 use crate::synflood::Synflood;
 
-/// A service of the list.
+/// An entry of the list.
 struct Registered {
     info: Info,
     entry: fn() -> Entry,
@@ -39,7 +40,7 @@ impl Registered {
     }
 }
 
-/// All services, in reading order. A new service is one line here.
+/// All services, in reading order. A new service needs one line here.
 const SERVICES: &[Registered] = &[
     Registered::of::<Forward>(),
     Registered::of::<Encrypt>(),
@@ -68,7 +69,8 @@ fn prepare_one<S: Build>(pairs: &[(String, String)]) -> Result<Factory, ServiceE
     Ok(Factory { refers_to, weighs, ..Factory::with_info(S::INFO, move || service.clone()) })
 }
 
-/// Of these parameters those that change what the service costs and are not as by default, in the order of their declaration.
+/// Returns those parameters that change the service's cost and differ from their defaults, in the order of
+/// their declaration.
 fn changes_cost<S: Build>(pairs: &[(String, String)]) -> Result<Vec<(String, String)>, ServiceError> {
     let given = S::Params::from_pairs(S::INFO.name, pairs)?.values();
     let declared = S::Params::parameters();
@@ -84,12 +86,12 @@ fn changes_cost<S: Build>(pairs: &[(String, String)]) -> Result<Vec<(String, Str
     Ok(pairs.map(|(parameter, value)| (parameter.name.clone(), value.clone())).collect())
 }
 
-/// Every service, in reading order.
+/// Returns every service, in reading order.
 pub fn entries() -> Vec<Entry> {
     SERVICES.iter().map(|service| (service.entry)()).collect()
 }
 
-/// Whether there is a service of this name.
+/// Returns whether there is a service of this name.
 pub fn is_registered(name: &str) -> bool {
     SERVICES.iter().any(|service| service.info.name == name)
 }
@@ -101,16 +103,16 @@ fn find(name: &str) -> Result<&'static Registered, ServiceError> {
     })
 }
 
-/// Prepares a service called for by name; parameters that are not given have their defaults.
+/// Prepares the service of this name. Parameters that are not given have their defaults.
 ///
 /// # Errors
-/// If there is no such service, it has no parameter of a given name, or a value is not accepted.
+/// If there is no such service, if it has no parameter of a given name, or if it rejects a value.
 pub fn prepare(named: &Named) -> Result<Factory, ServiceError> {
     (find(&named.name)?.prepare)(&named.parameters)
 }
 
-/// The specification under which costs know a service: its name, and in the order of their declaration those parameters that
-/// change what a packet costs by a tenth or more and are not as by default.
+/// Returns the specification under which cost tables list a service: its name, and some of its parameters in the
+/// order of their declaration. These change a packet's cost by a tenth or more, and differ from their defaults.
 ///
 /// ```
 /// use humpyard_services::cost_spec;
@@ -121,13 +123,13 @@ pub fn prepare(named: &Named) -> Result<Factory, ServiceError> {
 /// ```
 ///
 /// # Errors
-/// As of [`prepare`], but for values that only a whole service refuses.
+/// Those of [`prepare`], except for values that only a whole service rejects.
 pub fn cost_spec(named: &Named) -> Result<Named, ServiceError> {
     let parameters = (find(&named.name)?.changes_cost)(&named.parameters)?;
     Ok(Named { name: named.name.clone(), parameters })
 }
 
-/// Makes instances of one service with the same parameters, which share their read-only tables: one for each worker.
+/// Makes instances of one service with the same parameters and shared read-only tables: one for each worker.
 #[derive(Clone)]
 pub struct Factory {
     info: Info,
@@ -137,10 +139,10 @@ pub struct Factory {
 }
 
 impl Factory {
-    /// Makes instances of a service that is not of the list: each driver that takes factories takes it like any other.
+    /// Returns a factory for a service that is not on the list. Every driver that accepts factories accepts it.
     ///
-    /// `make` gives an instance that has seen no frame. It is called once for each worker, and again where an instance
-    /// panicked; what instances share, it captures.
+    /// `make` returns a new instance. A driver calls it once for each worker, and again after an instance
+    /// panicked. It captures the data that instances share.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -174,27 +176,27 @@ impl Factory {
         Self { info, refers_to: Vec::new(), weighs: false, make: Arc::new(move || Box::new(make())) }
     }
 
-    /// What is made; of a service that is not of the list no more than its name is known.
+    /// Returns the service's description. For a service that is not on the list, only the name is known.
     pub const fn info(&self) -> Info {
         self.info
     }
 
-    /// The services that its marks name: a driver that lacks one must refuse it.
+    /// Returns the services that its marks name. A driver without one of them must reject the service.
     pub fn refers_to(&self) -> &[ServiceId] {
         &self.refers_to
     }
 
-    /// Whether its marks give weights.
+    /// Returns whether its marks may set weights.
     pub fn weighs(&self) -> bool {
         self.weighs
     }
 
-    /// Whether it may mark packets.
+    /// Returns whether it may mark packets.
     pub fn marks(&self) -> bool {
         self.weighs || !self.refers_to.is_empty()
     }
 
-    /// A new instance.
+    /// Returns a new instance.
     pub fn make(&self) -> Box<dyn Service> {
         (self.make)()
     }
@@ -287,7 +289,7 @@ mod tests {
         assert!(cost_spec(&"v4-v6-tcp".parse().unwrap()).is_err());
     }
 
-    /// A condition that names nothing would never hold.
+    /// Each condition on cost names a parameter; otherwise it would never hold.
     #[test]
     fn what_changes_a_cost_is_a_parameter_of_the_service() {
         for entry in entries() {

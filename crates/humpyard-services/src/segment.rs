@@ -1,4 +1,4 @@
-//! TCP segments, as far as detectors look at them: who sends to whom, and the flags.
+//! TCP segments for detectors: addresses, destination port, and flags.
 
 use core::net::IpAddr;
 
@@ -17,21 +17,21 @@ pub(crate) mod flag {
     pub(crate) const ACK: u8 = 16;
 }
 
-/// Where the flags are in a TCP header, in bytes.
+/// Offset of the flags in a TCP header, in bytes.
 const FLAGS_AT: usize = 13;
 
-/// A TCP segment of which at least the flags were captured.
+/// A TCP segment whose flags were captured.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Segment {
     packet: IpPacket,
     /// Its destination port.
     pub(crate) port: u16,
-    /// What it says of its connection: bits of [`flag`].
+    /// Its TCP flags: bits of [`flag`].
     pub(crate) flags: u8,
 }
 
 impl Segment {
-    /// The segment of a frame, if there is one. Later parts of a packet have no headers.
+    /// Returns the segment of a frame, if there is one. Later parts of a packet have no headers.
     #[inline]
     pub(crate) fn of(frame: &Frame, context: &Context) -> Option<Self> {
         if matches!(context.part, Part::Middle | Part::Last) {
@@ -43,20 +43,20 @@ impl Segment {
         Some(Self { packet, port: u16::from_be_bytes([header[2], header[3]]), flags: header[FLAGS_AT] })
     }
 
-    /// Whether it has any of these flags.
+    /// Returns whether it has any of these flags.
     #[inline]
     pub(crate) const fn has(&self, flags: u8) -> bool {
         self.flags & flags != 0
     }
 
-    /// Where it comes from and where it goes.
+    /// Returns the source and the destination address.
     #[inline]
     pub(crate) fn addresses(&self, frame: &Frame) -> (IpAddr, IpAddr) {
         self.packet.addresses(frame)
     }
 }
 
-/// Whether the capture cut a frame off before the flags of its TCP header, or before it was known to have one.
+/// Returns whether the capture cut a frame off before the TCP flags, or before its protocol was known.
 pub(crate) fn is_cut(frame: &Frame) -> bool {
     if is_complete(frame) {
         return false;
@@ -69,12 +69,13 @@ pub(crate) fn is_cut(frame: &Frame) -> bool {
     }
 }
 
-/// The counter of packets of which a service could not read what it looks at, for the capture cut them off; none if there were none.
+/// Returns the counter of packets that the capture cut off before the bytes that a service needs. `None`: there
+/// were none.
 pub(crate) fn cut_packets(count: u64) -> Option<Counter> {
     (count > 0).then(|| Counter::new("cut_packets", count))
 }
 
-/// A hash of an address.
+/// Returns a hash of an address.
 #[inline]
 pub(crate) fn hash(address: IpAddr) -> u64 {
     match address {

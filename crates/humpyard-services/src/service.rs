@@ -1,4 +1,4 @@
-//! What a service is: work on one frame, in place, and a verdict.
+//! The service interface: work on one frame, in place, and a verdict.
 
 use core::fmt;
 
@@ -8,106 +8,107 @@ use humpyard_core::packet::{Packet, Part};
 use humpyard_core::policy::{ParameterError, Params};
 use humpyard_core::unit::{Time, Weight};
 
-/// A network service: real work done on packets.
+/// A network service: real work on packets.
 ///
-/// There is one instance per worker thread, so that no lock is needed; tables that instances share are read only. What an
-/// instance remembers it knows of the packets it has seen: where a policy spreads a flow over workers, each instance sees some.
+/// Each worker thread has its own instance, so that no lock is needed. Tables that instances share are
+/// read-only. An instance remembers only the packets that it has seen: if a policy spreads a flow over workers,
+/// each instance sees some of them.
 ///
-/// Building a service can fail, running it cannot: whatever the bytes of a frame are, the answer is a [`Verdict`]. A service
-/// that panics all the same has a defect: a driver that catches that drops the frame for [`DropReason::ServicePanicked`] and
-/// goes on with another instance, for this one may have been left in the middle of something.
+/// Building a service can fail; running it cannot. For any bytes of a frame, the result is a [`Verdict`]. A
+/// service that panics has a defect. A driver that catches the panic drops the frame for
+/// [`DropReason::ServicePanicked`] and continues with a new instance, because the old one may be inconsistent.
 pub trait Service: Send {
-    /// Does the work on one frame, in place. Frames it makes itself (an ICMP error, say) go to `generated`.
+    /// Processes one frame, in place. Frames that the service makes (an ICMP error, say) go to `generated`.
     ///
-    /// A frame that is not forwarded may have been changed; its bytes mean nothing any more.
+    /// If the verdict is not to forward the frame, its bytes have no meaning afterwards.
     fn process(&mut self, frame: &mut Frame, context: &Context, generated: &mut Generated) -> Verdict;
 
-    /// What it has counted, beside what became of packets: names in snake case and counts that add up over instances.
+    /// Returns the service's own counters: names in snake case, and counts that add up over instances.
     ///
-    /// Asked once, when the instance has done all its work.
+    /// A driver calls it once, after the instance has done all its work.
     fn counters(&self) -> Vec<Counter> {
         Vec::new()
     }
 }
 
-/// One thing that a service counted.
+/// One counter of a service.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Counter {
-    /// What was counted, in snake case.
+    /// The counted thing, in snake case.
     pub name: String,
-    /// How often.
+    /// The count.
     pub count: u64,
 }
 
 impl Counter {
-    /// So many of this.
+    /// Returns a counter with this name and count.
     pub fn new(name: impl Into<String>, count: u64) -> Self {
         Self { name: name.into(), count }
     }
 }
 
-/// What a driver knows of the packet in a frame, beside its bytes. A driver that knows no flows may leave it as it is by
-/// default: then all packets are of one flow.
+/// The driver's information about the packet in a frame. A driver that knows no flows may use the default: then
+/// all packets belong to one flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Context {
-    /// When the packet was handed out, by the clock of the run.
+    /// When a core took the packet, by the clock of the run.
     pub now: Time,
     /// A keyed hash of its connection, the same in both directions.
     pub connection: u64,
-    /// Its flow: one direction of the connection. The id of a flow that has ended is used again.
+    /// Its flow: one direction of the connection. After a flow ends, another flow may get its id.
     pub flow: FlowId,
-    /// Which part of a longer unit the frame is.
+    /// The part of a longer unit that the frame is.
     pub part: Part,
-    /// Its number among the packets that came in. Packets of one connection may come to a service, on several workers, in another
-    /// order than they came in: by this they can be put in order. A driver that always keeps the order may leave it at 0.
+    /// Its number among the packets that came in. On several workers, packets of one connection may reach a
+    /// service out of order; the numbers restore the order. A driver that always keeps the order may use 0.
     pub sequence: u64,
 }
 
 impl Context {
-    /// What a service is told of this packet.
+    /// Returns the context of this packet.
     pub const fn of(now: Time, packet: &Packet) -> Self {
         Self { now, connection: packet.key, flow: packet.flow, part: packet.part, sequence: packet.sequence }
     }
 }
 
-/// What a service says of itself.
+/// The description of a service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Info {
-    /// The name to build it by, in kebab case.
+    /// The name, in kebab case.
     pub name: &'static str,
-    /// What it does, in one line.
+    /// The work, in one line.
     pub summary: &'static str,
-    /// What it follows: standards, with sections.
+    /// The standards that it follows, with sections.
     pub source: &'static str,
 }
 
-/// How a service comes to be. Apart from [`Service`], so that that makes trait objects.
+/// Builds a service. This trait is separate from [`Service`] so that [`Service`] allows trait objects.
 ///
-/// A clone of a service that has seen no frame is another instance of it, which shares its read-only tables.
+/// A clone of a new service is another instance, which shares its read-only tables.
 pub trait Build: Service + Clone + Sync + 'static {
-    /// Its parameters, self-describing.
+    /// Its parameters.
     type Params: Params;
-    /// What it is called and what it does.
+    /// Its name and description.
     const INFO: Info;
 
-    /// Makes the service, and the tables that its clones share.
+    /// Returns the service, with the tables that its clones share.
     ///
     /// # Errors
-    /// A value that is not accepted; the message says what would be.
+    /// If a value is rejected; the message names the values that are accepted.
     fn new(params: &Self::Params) -> Result<Self, ServiceError>;
 
-    /// The services that its marks name ([`Generated::mark`]).
+    /// Returns the services that its marks name ([`Generated::mark`]).
     fn refers_to(&self) -> Vec<ServiceId> {
         Vec::new()
     }
 
-    /// Whether its marks give weights.
+    /// Returns whether its marks may set weights.
     fn weighs(&self) -> bool {
         false
     }
 }
 
-/// Why a service could not be made: what was given, and what is accepted.
+/// Why a service could not be built: the rejected value, and the accepted ones.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct ServiceError {
@@ -115,7 +116,7 @@ pub struct ServiceError {
 }
 
 impl ServiceError {
-    /// An error with this message, one line.
+    /// Returns an error with this message, one line.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into() }
     }
@@ -127,14 +128,14 @@ impl From<ParameterError> for ServiceError {
     }
 }
 
-/// What becomes of a frame after a service has worked on it.
+/// The verdict of a service on a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It goes on: to the next service, or out.
+    /// The frame goes on: to the next service, or out.
     Forward,
-    /// It ends here as it should: it was for this machine, or the service keeps it.
+    /// The frame ends here as intended: it was for this machine, or the service keeps it.
     Consume,
-    /// It ends here because something is wrong with it, or a rule says so.
+    /// The frame ends here because it is faulty, or because a rule drops it.
     Drop(DropReason),
 }
 
@@ -142,8 +143,8 @@ macro_rules! drop_reasons {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
         /// Why a service dropped a frame.
         ///
-        /// Names are stable; indices are dense from 0, for counting in an array of [`DropReason::COUNT`], and may differ
-        /// between versions.
+        /// Names are stable. Indices are dense from 0, for an array of [`DropReason::COUNT`] counters, and may
+        /// differ between versions.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[non_exhaustive]
         pub enum DropReason {
@@ -154,7 +155,7 @@ macro_rules! drop_reasons {
             /// All reasons, by index.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// The stable name, in snake case: a key of result documents.
+            /// Returns the stable name, in snake case: a key of result documents.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)*
@@ -169,13 +170,13 @@ drop_reasons! {
     NotIp = "not_ip",
     /// The captured bytes end before the last header that the service needs.
     Truncated = "truncated",
-    /// The link layer addressed it to a group of stations, not to the router alone.
+    /// The link-layer destination is a group of stations, not the router alone.
     LinkGroup = "link_group",
-    /// The version field is not the one that the link header announces.
+    /// The version field differs from the link header's.
     BadVersion = "bad_version",
     /// The IPv4 header length is less than 20 bytes.
     BadHeaderLength = "bad_header_length",
-    /// The IP length is less than its header's, or more than there was on the wire.
+    /// The IP length is less than its header's length, or more than the bytes on the wire.
     BadTotalLength = "bad_total_length",
     /// The IPv4 header checksum is wrong.
     BadChecksum = "bad_checksum",
@@ -205,69 +206,69 @@ drop_reasons! {
     DestinationReserved = "destination_reserved",
     /// No route covers the destination.
     NoRoute = "no_route",
-    /// Its route says `discard`.
+    /// The action of its route is `discard`.
     RouteDiscard = "route_discard",
-    /// Its route says `unreachable`.
+    /// The action of its route is `unreachable`.
     RouteUnreachable = "route_unreachable",
     /// The time to live or hop limit is used up.
     TtlExpired = "ttl_expired",
     /// The capture kept fewer bytes than were on the wire, and the service needs them all.
     Incomplete = "incomplete",
-    /// What the service would make of it is longer than an IP packet can be.
+    /// The service's output would be longer than an IP packet can be.
     TooLong = "too_long",
     /// It is a fragment, and the service needs the whole packet.
     Fragment = "fragment",
-    /// It is not what the inverse of the service makes.
+    /// The inverse of the service did not make it.
     NotEncapsulated = "not_encapsulated",
     /// Its integrity check value is wrong: it is forged, damaged, or made with another key.
     NotAuthentic = "not_authentic",
-    /// It is what the inverse of the service makes, but its content is not as it should be.
+    /// The inverse of the service made it, but its content is invalid.
     Malformed = "malformed",
-    /// More of it is damaged than its code can mend.
+    /// It has more damage than its code can repair.
     Unrecoverable = "unrecoverable",
-    /// The instance has used all its sequence numbers, or there are more instances than numbers for them.
+    /// The instance has used all its sequence numbers, or there are more instances than number ranges.
     SequenceExhausted = "sequence_exhausted",
-    /// The translator's prefix does not cover its destination, nor does a mapping.
+    /// Neither the translator's prefix nor a mapping covers its destination.
     NotTranslated = "not_translated",
-    /// Its source is an address that stands for an IPv4 host, and only the translator itself may send from there.
+    /// Its source address represents an IPv4 host, and only the translator itself may send from it.
     SourceTranslated = "source_translated",
-    /// No mapping leads to the host that it is for.
+    /// No mapping leads to its destination host.
     NoBinding = "no_binding",
-    /// The host that it is for has not spoken to its sender.
+    /// Its destination host has not sent a packet to its sender.
     SenderUnknown = "sender_unknown",
     /// The table of connections has no room for a new one.
     TableFull = "table_full",
-    /// No address and port is left to stand for its sender.
+    /// No address and port is left to represent its sender.
     PoolExhausted = "pool_exhausted",
-    /// It is an ICMP message that the other version of IP has none for.
+    /// It is an ICMP message without counterpart in the other version of IP.
     IcmpUntranslatable = "icmp_untranslatable",
-    /// It has no UDP checksum, and none can be made.
+    /// It has no UDP checksum, and the service cannot compute one.
     ChecksumMissing = "checksum_missing",
-    /// Its sender prescribes hops on the way, and has not been to all.
+    /// It is source routed, and has not visited all hops of its route.
     SourceRouted = "source_routed",
-    /// It is longer than the next link takes, and is not fragmented.
+    /// It is longer than the next link's MTU, and is not fragmented.
     TooBig = "too_big",
-    /// A rule says that it may not pass.
+    /// A rule denies it.
     RuleDenied = "rule_denied",
-    /// No rule matches, and what no rule matches may not pass.
+    /// No rule matches it, and the default is to deny.
     DefaultDenied = "default_denied",
     /// It is part of a longer unit whose start was not seen.
     StartMissing = "start_missing",
-    /// It belongs to a protocol that may not pass.
+    /// Its protocol is denied.
     ProtocolDenied = "protocol_denied",
-    /// It is part of a port scan that there is an alarm about.
+    /// It is part of a port scan with an alarm.
     Scan = "scan",
-    /// It is part of a flood that there is an alarm about.
+    /// It is part of a flood with an alarm.
     Flood = "flood",
-    /// The service panicked at it. For drivers to say, not for services.
+    /// The service panicked while processing it. Only drivers use this.
     ServicePanicked = "service_panicked",
-    /// The interface by which it was to go had no room. For drivers to say.
+    /// Its output interface had no room. Only drivers use this.
     OutputFull = "output_full",
-    /// It is longer than the interface by which it was to go takes. For drivers to say.
+    /// It is longer than its output interface accepts. Only drivers use this.
     OutputTooLong = "output_too_long",
-    /// The interface by which it was to go was down. For drivers to say.
+    /// Its output interface was down. Only drivers use this.
     OutputDown = "output_down",
-    /// A service made it, and where it was to go nothing goes out but what came in. For drivers to say.
+    /// A service made it, and its output accepts only packets that came in. Only drivers use this.
     OutputMade = "output_made",
 }
 
@@ -275,7 +276,7 @@ impl DropReason {
     /// Number of reasons: one more than the largest index.
     pub const COUNT: usize = Self::ALL.len();
 
-    /// The index of this reason, from 0 and below [`DropReason::COUNT`].
+    /// Returns the index of this reason, from 0 and below [`DropReason::COUNT`].
     #[inline]
     pub const fn index(self) -> usize {
         self as usize
@@ -288,50 +289,51 @@ impl fmt::Display for DropReason {
     }
 }
 
-/// What a service has found out about the flow of a packet, for the driver to act on.
+/// A service's findings about the flow of a packet, for the driver to act on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Mark {
-    /// The weight of the flow's client from now on, where flows or connections are clients.
+    /// The new weight of the flow's client, if flows or connections are clients.
     pub weight: Option<Weight>,
-    /// The service of the flow's packets that are classified from now on, which go on by that service's chain.
+    /// The service for the flow's packets that are classified from now on. They go through that service's
+    /// chain.
     pub service: Option<ServiceId>,
-    /// The mark for other programs of the machine (a firewall mark) that this packet and those that follow leave with, where they
-    /// leave by a port that can mark packets.
+    /// The mark for other programs of the machine (a firewall mark). This packet and later ones leave with it,
+    /// if their output port can mark packets.
     pub fwmark: Option<u32>,
 }
 
-/// What a service hands over beside its verdict: the frames that it makes itself, a bounded collection that keeps its buffers,
-/// and a mark for the packet's flow.
+/// The additional output of a service: the frames that it makes, and a mark for the packet's flow. The
+/// collection of frames is bounded and keeps its buffers.
 ///
-/// The driver empties it after each call or each batch. When it is full a service does without its frame, as it would
-/// when a queue is full. The driver may swap a frame for an empty one of its own ([`Generated::frames_mut`]); as long as
-/// the frames it puts in have room, the steady state allocates nothing.
+/// The driver empties it after each call or each batch. If it is full, a service drops its own frame, as a full
+/// queue would. The driver may swap a frame for an empty one ([`Generated::frames_mut`]). If the frames it puts
+/// in have room, nothing is allocated in the steady state.
 #[derive(Clone, Debug)]
 pub struct Generated {
-    /// Every frame there is: first those in use, then the spare ones.
+    /// All frames: first those in use, then the spare ones.
     frames: Vec<Frame>,
-    /// How many are in use.
+    /// Frames in use.
     used: usize,
     mark: Option<Mark>,
 }
 
 impl Generated {
-    /// An empty collection of at most `frames_max` frames, each with room for `frame_bytes` bytes from the start.
+    /// Returns an empty collection of at most `frames_max` frames, each with room for `frame_bytes` bytes.
     pub fn new(frames_max: usize, frame_bytes: usize) -> Self {
         Self { frames: (0..frames_max).map(|_| Frame::with_capacity(frame_bytes)).collect(), used: 0, mark: None }
     }
 
-    /// Marks the flow of the packet in work; of several marks the last counts.
+    /// Marks the flow of the current packet. The last of several marks counts.
     pub const fn mark(&mut self, mark: Mark) {
         self.mark = Some(mark);
     }
 
-    /// The mark that the service gave since this was asked last.
+    /// Takes the mark that the service set since the last call.
     pub const fn take_mark(&mut self) -> Option<Mark> {
         self.mark.take()
     }
 
-    /// A cleared frame to fill, which is then part of the collection; or none if the collection is full.
+    /// Adds an empty frame to the collection, and returns it. `None`: the collection is full.
     pub fn add(&mut self) -> Option<&mut Frame> {
         let frame = self.frames.get_mut(self.used)?;
         self.used += 1;
@@ -345,39 +347,40 @@ impl Generated {
         Some(frame)
     }
 
-    /// The frames made since the collection was cleared, in order.
+    /// Returns the frames made since the collection was cleared, in order.
     pub fn frames(&self) -> &[Frame] {
         &self.frames[..self.used]
     }
 
-    /// The frames made since the collection was cleared, in order, to change or to swap out.
+    /// Returns the frames made since the collection was cleared, in order, to change or to swap.
     pub fn frames_mut(&mut self) -> &mut [Frame] {
         &mut self.frames[..self.used]
     }
 
-    /// How many frames are in use.
+    /// Returns the number of frames in use.
     pub const fn len(&self) -> usize {
         self.used
     }
 
-    /// Whether no frame is in use.
+    /// Returns whether no frame is in use.
     pub const fn is_empty(&self) -> bool {
         self.used == 0
     }
 
-    /// The most frames it holds.
+    /// Returns the most frames that it holds.
     pub const fn frames_max(&self) -> usize {
         self.frames.len()
     }
 
-    /// Makes all frames spare again; their buffers stay.
+    /// Makes all frames spare again, and keeps their buffers.
     pub const fn clear(&mut self) {
         self.used = 0;
     }
 }
 
 impl Default for Generated {
-    /// Room for 32 frames (a burst of packets, each answered) of 1,600 bytes (an ICMPv6 error with its link header, and more).
+    /// Returns room for 32 frames (a burst of packets, each answered) of 1,600 bytes (an ICMPv6 error with its
+    /// link header, and more).
     fn default() -> Self {
         Self::new(32, 1600)
     }

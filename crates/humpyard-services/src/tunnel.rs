@@ -1,8 +1,9 @@
-//! Tunnels: a whole frame but its link header as the payload of another IP packet.
+//! Tunnels: a whole frame, except its link header, becomes the payload of another IP packet.
 //!
-//! The outer header has the version, the addresses and the traffic class of the inner one, so that the link header stays as
-//! it is and the packet finds its way. Everything behind the link header goes inside, down to the last byte: what follows
-//! the inner packet (padding of short Ethernet frames, a frame check sequence) comes out again with it.
+//! The outer header has the version, the addresses and the traffic class of the inner one. So the link header
+//! stays as it is, and routing finds the same way. Everything behind the link header goes inside, to the last
+//! byte. The tunnel's end also restores the bytes behind the inner packet (padding of short Ethernet frames, a
+//! frame check sequence).
 
 use core::ops::Range;
 
@@ -13,21 +14,22 @@ use crate::ip::{IPV4_BYTES, IPV6_BYTES, IpPacket, LENGTH_MAX, is_complete, proto
 use crate::link::{IpVersion, Network};
 use crate::service::DropReason;
 
-/// The hops that an outer header allows.
+/// The hop limit of an outer header.
 const HOPS: u8 = 64;
 
-/// Where things are in a frame that was just wrapped.
+/// The layout of a frame that was just wrapped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Wrapped {
-    /// What the inner packet is, in the words of IP headers.
+    /// The protocol number of the inner packet.
     pub(crate) inner_protocol: u8,
-    /// Where the payload of the outer packet starts: the bytes that were asked for before the inner packet, zero.
+    /// Where the payload of the outer packet starts: the requested bytes before the inner packet, all zero.
     pub(crate) payload: usize,
-    /// How long the inner packet and what follows it are, in bytes.
+    /// The length of the inner packet and the bytes behind it, in bytes.
     pub(crate) inner_bytes: usize,
 }
 
-/// Where the IP header of a frame is that can be wrapped: all of the frame is there, and the fixed part of the header.
+/// Finds the IP header of a frame to wrap. The frame must be complete, and the fixed part of the header must be
+/// there.
 #[inline]
 pub(crate) fn inner(frame: &Frame) -> Result<Network, DropReason> {
     let network = Network::find(frame)?;
@@ -44,10 +46,11 @@ pub(crate) fn inner(frame: &Frame) -> Result<Network, DropReason> {
     Ok(network)
 }
 
-/// Makes everything behind the link header the payload of a new IP packet, with `head` zero bytes before it and `tail` after.
+/// Moves everything behind the link header into a new IP packet, with `head` zero bytes before it and `tail`
+/// after.
 ///
 /// # Errors
-/// As [`inner`], and if the packet would be too long; then the frame is as it was.
+/// Those of [`inner`], and if the packet would be too long; the frame then stays as it was.
 #[inline]
 pub(crate) fn wrap(frame: &mut Frame, protocol: u8, head: usize, tail: usize) -> Result<Wrapped, DropReason> {
     let Network { offset, version, .. } = inner(frame)?;
@@ -68,7 +71,7 @@ pub(crate) fn wrap(frame: &mut Frame, protocol: u8, head: usize, tail: usize) ->
     Ok(Wrapped { inner_protocol: own_protocol(version), payload: offset + outer, inner_bytes })
 }
 
-/// A tunnel's packet: where the outer header starts, and its payload.
+/// The packet of a tunnel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Outer {
     pub(crate) version: IpVersion,
@@ -78,10 +81,10 @@ pub(crate) struct Outer {
     pub(crate) payload: Range<usize>,
 }
 
-/// Finds the payload of a tunnel's packet, which must be of this protocol.
+/// Finds the payload of a tunnel's packet, which must have this protocol.
 ///
 /// # Errors
-/// [`DropReason::NotEncapsulated`] if it is of another; if it is not all there, or a fragment.
+/// [`DropReason::NotEncapsulated`] if the protocol is another; or if the packet is cut off, or a fragment.
 #[inline]
 pub(crate) fn open(frame: &Frame, protocol: u8) -> Result<Outer, DropReason> {
     let packet = IpPacket::find(frame)?;
@@ -97,7 +100,7 @@ pub(crate) fn open(frame: &Frame, protocol: u8) -> Result<Outer, DropReason> {
     Ok(Outer { version: packet.version, start: packet.start, payload: packet.payload..packet.end })
 }
 
-/// Puts the inner packet in the place of the outer one, which ends the tunnel.
+/// Replaces the outer packet with the inner one, which ends the tunnel.
 #[inline]
 pub(crate) fn unwrap(frame: &mut Frame, outer: &Outer, inner: Range<usize>) {
     let bytes = inner.len();
@@ -106,7 +109,7 @@ pub(crate) fn unwrap(frame: &mut Frame, outer: &Outer, inner: Range<usize>) {
     frame.wire_length = frame.data.len() as u32;
 }
 
-/// The protocol number of a tunnelled packet of this version.
+/// Returns the protocol number of a tunnelled packet of this version.
 pub(crate) const fn own_protocol(version: IpVersion) -> u8 {
     match version {
         IpVersion::V4 => protocol::IPV4,
@@ -128,7 +131,7 @@ const fn version_number(version: IpVersion) -> u8 {
     }
 }
 
-/// The most bytes an outer packet of this version carries.
+/// Returns the longest payload of an outer packet of this version, in bytes.
 pub(crate) const fn payload_max(version: IpVersion) -> usize {
     match version {
         IpVersion::V4 => LENGTH_MAX - IPV4_BYTES,
@@ -136,7 +139,8 @@ pub(crate) const fn payload_max(version: IpVersion) -> usize {
     }
 }
 
-/// Writes an outer header for this inner packet. IPv4: not to be fragmented, so it needs no identification (RFC 6864).
+/// Writes an outer header for this inner packet. An IPv4 packet has DF set, so it needs no identification (RFC
+/// 6864).
 pub(crate) fn write_header(header: &mut [u8], version: IpVersion, inner: &[u8], protocol: u8, payload_bytes: usize) {
     header.fill(0);
     match version {
@@ -153,7 +157,7 @@ pub(crate) fn write_header(header: &mut [u8], version: IpVersion, inner: &[u8], 
     write_lengths(header, version, payload_bytes);
 }
 
-/// Writes the length into an outer header, and its checksum.
+/// Writes the length and the checksum of an outer header.
 fn write_lengths(header: &mut [u8], version: IpVersion, payload_bytes: usize) {
     match version {
         IpVersion::V4 => {

@@ -1,4 +1,5 @@
-//! The promise that a service allocates nothing once it runs. Alone in its file: it replaces the allocator of the process.
+//! Checks that a running service allocates nothing. Alone in its file, because it replaces the allocator of the
+//! process.
 
 extern crate alloc;
 
@@ -11,14 +12,14 @@ use humpyard_core::unit::Time;
 use humpyard_services::{Context, DropReason, Generated, Verdict, prepare};
 
 thread_local! {
-    /// Of this thread alone: the test harness allocates on its own when it likes.
+    /// Allocations of this thread: the test harness allocates in other threads.
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The system's allocator, counting.
+/// The system's allocator, with a counter.
 struct Counting;
 
-// SAFETY: every call is passed to the system's allocator as it is.
+// SAFETY: every call goes unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
@@ -67,7 +68,7 @@ fn nothing_is_allocated_per_packet() {
     assert_eq!(ALLOCATIONS.get(), before + 1, "the counter counts");
 }
 
-/// Segments of TCP at ever other ports of ever other hosts: all that detectors keep, they have from the start.
+/// TCP segments to ever new ports of ever new hosts: detectors have all their memory from the start.
 #[test]
 fn detectors_allocate_nothing_whatever_they_find() {
     for spec in ["portscan:ports=2,hosts=2,unused=::/0,interval=0.001,history=2", "synflood:floor=1,period=0.001"] {
@@ -88,7 +89,7 @@ fn detectors_allocate_nothing_whatever_they_find() {
     }
 }
 
-/// Nor by `nat64`, in either direction, with its table filling up and what it reports.
+/// Nor does `nat64` allocate, in either direction, while its table fills up and it reports errors.
 #[test]
 fn nothing_is_allocated_per_translated_packet() {
     let spec = "nat64:prefix=2001:db9::/96,pool=192.0.2.64/32,sessions=4096,icmp-interval=0";
@@ -112,7 +113,7 @@ fn nothing_is_allocated_per_translated_packet() {
             generated.clear();
             continue;
         }
-        // The answer, which needs its checksum anew.
+        // The answer, with a new checksum.
         back.data.clone_from(&there.data);
         back.wire_length = there.wire_length;
         back.data[26..34].rotate_left(4);
@@ -123,7 +124,7 @@ fn nothing_is_allocated_per_translated_packet() {
     assert!(expired > 3000, "{expired}");
 }
 
-/// After the first packets no service allocates, whatever the lengths are that it has seen.
+/// After the first packets no service allocates, for any lengths that it has seen.
 #[test]
 fn no_service_allocates_per_packet() {
     for spec in [

@@ -1,4 +1,4 @@
-//! Forwarding as its user sees it: packets in, packets and verdicts out.
+//! Tests forwarding as a user sees it: packets in, packets and verdicts out.
 
 use etherparse::{Icmpv4Slice, Icmpv6Slice, Ipv4Slice, Ipv6Slice, PacketBuilder};
 use humpyard_core::frame::{Frame, LinkType};
@@ -33,7 +33,7 @@ fn udp_v6(hop_limit: u8, payload: usize) -> Vec<u8> {
     packet
 }
 
-/// Every link header there is, with what an answer to it starts with.
+/// Returns every kind of link header, each with the start of an answer to it.
 fn links(is_v6: bool) -> Vec<(LinkType, Vec<u8>, Vec<u8>)> {
     let ethertype = if is_v6 { [0x86, 0xdd] } else { [0x08, 0x00] };
     let ethernet = |tags: &[u8]| {
@@ -71,14 +71,14 @@ fn router(routes: &str) -> Forward {
 
 const OUT: &str = "0.0.0.0/0=out;::/0=out";
 
-/// The verdict on one frame, and the frames made on its account.
+/// Returns the verdict on one frame, and the frames generated for it.
 fn process(forward: &mut Forward, frame: &mut Frame) -> (Verdict, Vec<Frame>) {
     let mut generated = Generated::default();
     let verdict = forward.process(frame, &Context::default(), &mut generated);
     (verdict, generated.frames().to_vec())
 }
 
-/// Writes the right checksum into the IPv4 header that `packet` starts with.
+/// Writes the correct checksum into the IPv4 header at the start of `packet`.
 fn resum(packet: &mut [u8]) {
     let length = usize::from(packet[0] & 15) * 4;
     packet[10..12].fill(0);
@@ -135,7 +135,7 @@ fn routes_decide() {
         assert_eq!(verdict(unreachable, &packet), (Verdict::Drop(DropReason::RouteUnreachable), 1));
         assert_eq!(verdict("", &packet), (Verdict::Drop(DropReason::NoRoute), 1));
     }
-    // What is for the router itself may have used up its time to live.
+    // A packet for the router itself may have a time to live of 0.
     assert_eq!(verdict("0.0.0.0/0=local", &udp_v4(0, 0)), (Verdict::Consume, 0));
     let mut packet = udp_v4(1, 0);
     packet[16..20].copy_from_slice(&[192, 0, 2, 1]);
@@ -162,7 +162,7 @@ fn a_capture_that_cut_the_packet_short_is_no_fault() {
     assert_eq!(process(&mut router(OUT), &mut frame).0, Verdict::Drop(DropReason::BadTotalLength));
 }
 
-/// Whatever the link, in what is forwarded and in what is quoted to the sender.
+/// For every link, in the forwarded packet and in the quote of an error.
 #[test]
 fn a_checksum_left_zero_is_filled_in_where_asked_for() {
     let params = ForwardParams { checksum: Checksum::Fill, ..ForwardParams::default() };
@@ -260,7 +260,7 @@ fn check_v6(error: &[u8], kind: (u8, u8), packet: &[u8]) {
     assert_eq!(icmp.payload(), &packet[..packet.len().min(1280 - 48)]);
 }
 
-/// What of IPv4 is never reported: errors, later fragments, the router's own packets, what cannot be told.
+/// IPv4 packets that are never reported: errors, later fragments, the router's own packets, packets cut off.
 #[test]
 fn some_packets_are_dropped_without_an_error() {
     let errors = |change: &dyn Fn(&mut Vec<u8>)| {
@@ -291,7 +291,7 @@ fn some_packets_are_dropped_without_an_error() {
     assert_eq!(cut, 0, "an ICMP type that the capture cut off");
 }
 
-/// The same for IPv6; there later fragments of anything but ICMPv6 may be reported.
+/// The same for IPv6, where later fragments of anything but ICMPv6 may be reported.
 #[test]
 fn some_ipv6_packets_are_dropped_without_an_error() {
     let errors = |change: &dyn Fn(&mut Vec<u8>)| {
@@ -327,13 +327,13 @@ fn some_ipv6_packets_are_dropped_without_an_error() {
     assert_eq!(cut, 0, "an extension header that the capture cut off");
 }
 
-/// A router whose next link takes packets of up to this many bytes.
+/// Returns a router whose next link has this MTU, in bytes.
 fn narrow(mtu: u16) -> Forward {
     let params = ForwardParams { mtu: LinkMtu(Some(mtu)), icmp_interval: 0, ..ForwardParams::default() };
     Forward::new(&params).unwrap()
 }
 
-/// An IPv4 packet with UDP in it, of this length in all, that routers must not fragment.
+/// Returns an IPv4 packet with UDP and DF, of this total length.
 fn whole_v4(ttl: u8, length: usize) -> Vec<u8> {
     let mut packet = udp_v4(ttl, length - 28);
     packet[6] |= 0x40;
@@ -382,7 +382,7 @@ fn golden_fragmentation_needed() {
     assert_eq!(generated[0].data, expected);
 }
 
-/// What fits, what may be fragmented, what is not forwarded at all, and what has no answer.
+/// Packets that fit, that may be fragmented, that are not forwarded, or that get no answer.
 #[test]
 fn not_every_long_packet_has_an_answer() {
     let outcome = |mtu: u16, packet: &[u8]| {
@@ -442,7 +442,7 @@ fn errors_are_limited_by_packets_and_by_room() {
         let verdict = forward.process(&mut raw(&udp_v4(1, 0)), &Context::default(), &mut generated);
         assert_eq!(verdict, Verdict::Drop(DropReason::TtlExpired));
     }
-    // 5 at first, one more after each 10 packets.
+    // Five at first, and one more after every 10 packets.
     assert_eq!(generated.len(), 15);
     let mut none = Generated::new(0, 0);
     let verdict = router(OUT).process(&mut raw(&udp_v4(1, 0)), &Context::default(), &mut none);
@@ -463,8 +463,8 @@ fn workers_have_an_instance_each_and_share_the_table() {
     });
 }
 
-/// Processes a frame, and checks what holds for every frame: nothing outside the link addresses, the time to live and the
-/// IPv4 checksum changes, and nothing at all unless it is forwarded.
+/// Processes a frame, and checks invariants: only the link addresses, the time to live and the IPv4 checksum
+/// change, and nothing if it is not forwarded.
 fn check_any(frame: &Frame) {
     let mut after = frame.clone();
     let (verdict, generated) = process(&mut router("0.0.0.0/1=out;128.0.0.0/1=02:00:00:00:00:99;::/1=out"), &mut after);
@@ -498,7 +498,7 @@ proptest! {
         check_any(&Frame { link, data, wire_length, ..Frame::default() });
     }
 
-    /// Bytes that get further than random ones: a good packet with some bytes changed and the end cut off.
+    /// Valid packets with some bytes changed and the end cut off: they pass more checks than random bytes.
     #[test]
     fn nearly_good_packets(
         is_v6: bool,

@@ -1,8 +1,8 @@
-//! What steering policies ask of every packet, by instructions that only some processors have.
+//! The per-packet operations of steering policies, with SIMD instructions that only some processors have.
 //!
-//! A host puts [`rendezvous`] into the configuration of its policies, and they decide as without it, in less time.
-//! Which instructions there are is found out at run time. To call code that needs them is `unsafe`, which is why this
-//! is a crate of its own.
+//! A host puts [`rendezvous`] into the configuration of its policies. They then decide as they do without it,
+//! in less time. The crate detects the processor's instructions at run time. Code that needs them is `unsafe`
+//! to call: so this is a separate crate.
 //!
 //! ```
 //! use humpyard_core::config::SchedulerConfig;
@@ -20,12 +20,12 @@ mod x86_64;
 
 use humpyard_core::rendezvous::Rendezvous;
 
-/// The fastest that this processor can do: AVX-512, AVX2, or what every processor can.
+/// Returns the fastest implementation for this processor: AVX-512, AVX2, or the portable one.
 pub fn rendezvous() -> Rendezvous {
     all().pop().unwrap_or_default()
 }
 
-/// What this processor can do, the fastest last.
+/// Returns the implementations that this processor can run, the fastest last.
 fn all() -> Vec<Rendezvous> {
     #[cfg(target_arch = "x86_64")]
     return x86_64::all();
@@ -39,7 +39,7 @@ mod tests {
     use humpyard_core::rendezvous::Home;
     use proptest::prelude::*;
 
-    /// Salts of which some are alike, and lengths that put bids close to each other, at it, and out of the race.
+    /// Some salts are equal. Some lengths lie close together, some at the limit, and some are 0 (no bid).
     fn candidates() -> impl Strategy<Value = Vec<(u64, u64)>> {
         let salt = prop_oneof![any::<u64>(), 0..4u64];
         let length = prop_oneof![0..3u64, 1000..1004u64, (1u64 << 33) - 3..=1 << 33, 1..1u64 << 33];

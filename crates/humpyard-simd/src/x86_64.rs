@@ -1,7 +1,7 @@
-//! Several candidates at a time, by AVX2 or AVX-512.
+//! Compares several candidates at a time, with AVX2 or AVX-512.
 //!
-//! The place of a candidate is written, counted backwards, into the bits below its score: the greatest of such numbers names
-//! the winner, of equal scores the first, and finding it takes one instruction for several candidates.
+//! The bits below a candidate's score hold its place, counted backwards. The greatest such word therefore names
+//! the winner; among equal scores, it names the first candidate. One instruction compares several candidates.
 
 use core::arch::x86_64::{
     __m512d, __m512i, __mmask8, _mm512_add_epi64, _mm512_castpd_si512, _mm512_cmpeq_epi64_mask,
@@ -14,7 +14,7 @@ use core::arch::x86_64::{
 use humpyard_core::hash::mix;
 use humpyard_core::rendezvous::{self, Home, Rendezvous};
 
-/// What this processor can do, the fastest last.
+/// Returns the implementations that this processor can run, the fastest last.
 pub(crate) fn all() -> Vec<Rendezvous> {
     let mut all = vec![Rendezvous::default()];
     if is_x86_feature_detected!("avx2") {
@@ -52,15 +52,15 @@ fn highest_bid_by_avx512(key: u64, salts: &[u64], lengths: &[u64], home: Home) -
     unsafe { highest_bid(key, salts, lengths, home) }
 }
 
-/// The bits that a score leaves of a word, for places.
+/// The bits of a word below the score: they hold the place.
 const PLACES: u64 = (1 << 11) - 1;
-/// So many candidates have places of their own.
+/// Candidates that can have different places.
 const TOGETHER: usize = PLACES as usize + 1;
 
-/// So many candidates bid faster one by one.
+/// Up to this many candidates, the scalar loop is faster.
 const FEW: usize = 8;
 
-/// [`rendezvous::highest`], for compilers that may use what a function around this one enables.
+/// [`rendezvous::highest`], inlined so that the compiler uses the instructions that the caller enables.
 #[inline(always)]
 fn highest(key: u64, salts: &[u64]) -> usize {
     assert!(!salts.is_empty(), "at least one candidate");
@@ -77,21 +77,21 @@ fn highest(key: u64, salts: &[u64]) -> usize {
     winner.1
 }
 
-/// The place that is written below a score or bid.
+/// Returns the place in the low bits of a score or bid.
 #[inline(always)]
 fn place(word: u64) -> usize {
     (!word & PLACES) as usize
 }
 
-/// [`rendezvous::highest_bid`] of at most [`TOGETHER`]: bids are rounded, and what rounding may not tell apart is compared anew,
-/// exactly.
+/// [`rendezvous::highest_bid`] for at most [`TOGETHER`] candidates. Bids are rounded; bids too close for that
+/// are compared again, exactly.
 #[target_feature(enable = "avx512f,avx512dq")]
 fn highest_bid(key: u64, salts: &[u64], lengths: &[u64], home: Home) -> usize {
     let at_home = _mm512_set1_epi64(home.place as i64);
     let away = _mm512_set1_pd(f64::from(home.away_permille));
     let places = _mm512_set1_epi64(PLACES as i64);
     let mut place_of = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
-    // Of the candidates in each lane.
+    // The highest and the second-highest word of each lane.
     let (mut highest, mut second) = (_mm512_setzero_si512(), _mm512_setzero_si512());
     for (salts, lengths) in salts.chunks(8).zip(lengths.chunks(8)) {
         let is_home = _mm512_cmpeq_epi64_mask(place_of, at_home);
@@ -102,15 +102,16 @@ fn highest_bid(key: u64, salts: &[u64], lengths: &[u64], home: Home) -> usize {
         place_of = _mm512_add_epi64(place_of, _mm512_set1_epi64(8));
     }
     let best = _mm512_reduce_max_epu64(highest);
-    // Bids that differ by rounding alone, three times half a unit of the last of 53 bits, differ by less than one of bit 11.
+    // Bids that differ only by rounding (three half units of the last of 53 bits) differ by less than one unit
+    // of bit 11.
     let close = _mm512_set1_epi64((best & !PLACES).saturating_sub(PLACES + 1) as i64);
     let others =
         _mm512_cmpge_epu64_mask(highest, close).count_ones() + u32::from(_mm512_cmpge_epu64_mask(second, close));
     if others > 1 { rendezvous::highest_bid(key, salts, lengths, home) } else { place(best) }
 }
 
-/// The bids of at most eight candidates, as the bits of floating-point numbers: as such they order alike. Who does not bid has 0.
-/// Lengths times thousandths are not rounded.
+/// Returns the bids of at most eight candidates, as the bits of floating-point numbers: their order is the
+/// same. A candidate that does not bid has 0. Products of length and thousandths are exact.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq")]
 fn bids(key: u64, salts: &[u64], lengths: &[u64], permille: __m512d) -> __m512i {
@@ -124,7 +125,7 @@ fn bids(key: u64, salts: &[u64], lengths: &[u64], permille: __m512d) -> __m512i 
     _mm512_maskz_and_epi64(bidders, bids, bids)
 }
 
-/// At most eight numbers, and which there are.
+/// Loads at most eight numbers, and returns a mask of the lanes in use.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq")]
 fn load(numbers: &[u64]) -> (__m512i, __mmask8) {

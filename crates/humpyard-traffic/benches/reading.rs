@@ -1,9 +1,9 @@
-//! How many packets a second one core reads and classifies:
-//! `cargo bench -p humpyard-traffic --bench reading [-- CAPTURE ... | FLOWS ...]`.
+//! Measures how many packets per second one core reads and classifies: `cargo bench -p humpyard-traffic --bench
+//! reading [-- CAPTURE ... | FLOWS ...]`.
 //!
-//! Without arguments, captures of packets of 64 bytes, in memory, whose flows are drawn from so many; the table knows all of
-//! them beforehand, and has room for one in sixteen more. With arguments, these captures, from the page cache. The fastest of
-//! several passes counts.
+//! Without arguments, it uses generated captures of 64-byte packets in memory, with different numbers of flows.
+//! The table knows all flows beforehand, and has room for one in sixteen more. With arguments, it uses these
+//! captures, from the page cache. The fastest of several passes counts.
 #![allow(clippy::print_stdout, reason = "a measurement is for people to read")]
 
 use core::time::Duration;
@@ -23,7 +23,7 @@ const PACKETS: u64 = 2_000_000;
 const LENGTH: usize = 64;
 
 fn main() -> Result<(), TrafficError> {
-    // Cargo says `--bench`.
+    // Cargo passes `--bench`.
     let mut named: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let mut table_sizes: Vec<u64> = named.iter().filter_map(|argument| argument.parse().ok()).collect();
     named.retain(|argument| argument.parse::<u64>().is_err());
@@ -56,7 +56,7 @@ fn main() -> Result<(), TrafficError> {
     Ok(())
 }
 
-/// A UDP packet over IPv4 of this flow.
+/// Returns a UDP packet over IPv4 of this flow.
 fn frame(flow: u64) -> Frame {
     let mut data = vec![0; LENGTH];
     data[12..14].copy_from_slice(&[8, 0]);
@@ -67,13 +67,13 @@ fn frame(flow: u64) -> Frame {
     Frame { data, wire_length: LENGTH as u32, link: LinkType::Ethernet, ..Frame::default() }
 }
 
-/// Gives a packet the addresses of this flow.
+/// Writes the addresses of this flow into a packet.
 fn address(data: &mut [u8], flow: u64) {
     data[26..30].copy_from_slice(&((flow >> 8) as u32).to_be_bytes());
     data[34..36].copy_from_slice(&(1024 + (flow & 0xff) as u16).to_be_bytes());
 }
 
-/// A capture of packets whose flows are drawn from so many.
+/// Returns a capture of packets of random flows, out of this many.
 fn capture(flows: u64, ng: bool) -> Arc<[u8]> {
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
     let mut bytes = if ng {
@@ -98,12 +98,12 @@ fn capture(flows: u64, ng: bool) -> Arc<[u8]> {
     bytes.into()
 }
 
-/// Frames are read a batch at a time, and looked ahead for.
+/// This case reads frames in batches, and prefetches their flows.
 const AHEAD: &str = "looking ahead";
-/// Frames of a batch.
+/// Frames per batch.
 const BATCH: usize = 32;
 
-/// What a pass does beside reading.
+/// The work of a pass besides reading.
 const KINDS: [(&str, Option<(Granularity, Tunnels)>); 5] = [
     ("read", None),
     ("by flow", Some((Granularity::Flow, Tunnels::NONE))),

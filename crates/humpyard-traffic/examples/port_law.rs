@@ -1,8 +1,9 @@
-//! Prints which ports the connections of captures have: `port_law DIRECTORY_OR_FILE ...`.
+//! Prints the distribution of ports among the connections of captures: `port_law DIRECTORY_OR_FILE ...`.
 //!
-//! The laws of `src/generate/ports.rs` are what this finds in `devices`, `protocols`, `elephants`, `industrial`, `uniform` and `video`
-//! of the captures that tests use. Unicast connections count, DHCP's do not; each capture counts the same, however many it has. A connection's client
-//! is whoever sends first, but for a SYN-ACK.
+//! The laws in `src/generate/ports.rs` are its output for the directories `devices`, `protocols`, `elephants`,
+//! `industrial`, `uniform` and `video` of the captures for tests. It counts unicast connections without DHCP.
+//! Each capture has the same weight, whatever its number of connections. The client of a connection is the
+//! sender of its first packet that is not a SYN-ACK.
 #![allow(clippy::print_stdout, reason = "a measurement is for people to read")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,12 +14,12 @@ use std::path::{Path, PathBuf};
 use humpyard_core::{frame::Frame, random::Seed};
 use humpyard_traffic::{FlowKey, Headers, TrafficError, open};
 
-/// Ports with a smaller share are printed as one.
+/// Ports with a smaller share are printed together.
 const SHARE_MIN: f64 = 0.015;
-/// Client ports: the first of each range.
+/// Ranges of client ports, by their first port.
 const RANGES: [u16; 5] = [1, 1_024, 32_768, 49_152, 61_000];
 
-/// What one protocol's connections have, as sums of shares.
+/// The connections of one protocol, as sums of shares.
 #[derive(Default)]
 struct Found {
     captures: u32,
@@ -42,17 +43,18 @@ fn main() -> Result<(), TrafficError> {
     Ok(())
 }
 
-/// The file, or those of the directory.
+/// Returns the file, or the files of the directory.
 fn files(path: &Path) -> Vec<PathBuf> {
     let Ok(directory) = fs::read_dir(path) else { return vec![path.to_owned()] };
     directory.flatten().map(|entry| entry.path()).collect()
 }
 
-/// The unicast connections of a capture, each from its client; a file that is no capture has none.
+/// Returns the unicast connections of a capture, each as the key from its client. A file that is no capture has
+/// none.
 fn connections(path: &str) -> Result<Vec<FlowKey>, TrafficError> {
     let Ok(mut source) = open(path, Seed(1)) else { return Ok(Vec::new()) };
     let (mut frame, mut seen, mut connections) = (Frame::default(), BTreeSet::new(), Vec::new());
-    // What comes behind damage is not read.
+    // Stops at damage.
     while source.next(&mut frame).unwrap_or(false) {
         let headers = Headers::parse(&frame);
         let key = headers.key;
@@ -78,7 +80,8 @@ fn is_unicast(key: &FlowKey) -> bool {
     })
 }
 
-/// Whether it is part of a lease: requests are broadcast, so answers alone look like connections.
+/// Returns whether a connection is DHCP. Its requests are broadcast, so its answers look like connections of
+/// their own.
 fn is_dhcp(key: &FlowKey) -> bool {
     key.protocol == 17 && [67, 68].contains(&key.source_port) && [67, 68].contains(&key.destination_port)
 }

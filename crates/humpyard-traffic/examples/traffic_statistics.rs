@@ -1,7 +1,9 @@
-//! Prints the statistics of traffic profiles, several seeds each: `traffic_statistics [PACKETS [SPECIFICATION ...]]`.
+//! Prints statistics of traffic profiles over several seeds: `traffic_statistics [PACKETS [SPECIFICATION
+//! ...]]`.
 //!
-//! Rate, mean length, packets per connection, share of TCP, UDP and ICMP, deviation over mean of packets per millisecond, and the
-//! Hurst exponent from 1 to 256 ms; then the time to make a packet. The table of `docs/traffic.md` is made by this.
+//! Rate, mean length, packets per connection, shares of TCP, UDP and ICMP, standard deviation over mean of
+//! packets per millisecond, and the Hurst exponent from 1 to 256 ms; then the time to make a packet. Its output
+//! is the table of `docs/traffic.md`.
 #![allow(clippy::print_stdout, reason = "a measurement is for people to read")]
 
 use std::time::Instant;
@@ -11,7 +13,7 @@ use humpyard_traffic::{TrafficError, generate, info, open};
 
 const SEEDS: u64 = 5;
 const FLOWS_MAX: usize = 1 << 21;
-/// The fastest of so many passes counts.
+/// Number of passes; the fastest counts.
 const PASSES: usize = 5;
 
 fn main() -> Result<(), TrafficError> {
@@ -51,7 +53,7 @@ fn show(specification: &str) -> Result<(), TrafficError> {
     Ok(())
 }
 
-/// Time to make a packet, its bytes included.
+/// Returns the time to make a packet with its bytes, in ns.
 fn nanoseconds_per_packet(specification: &str) -> Result<f64, TrafficError> {
     let mut source = open(specification, Seed(1))?;
     let mut frame = Frame::with_capacity(2_000);

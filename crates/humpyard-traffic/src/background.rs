@@ -1,4 +1,4 @@
-//! A source that may keep its reader waiting, read on a thread of its own.
+//! Reads a source that may block, on a thread of its own.
 
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread;
@@ -8,20 +8,20 @@ use humpyard_core::frame::Frame;
 use crate::error::TrafficError;
 use crate::source::{Polled, Source};
 
-/// Frames read ahead, at most.
+/// Most frames read ahead.
 const AHEAD: usize = 1024;
 
-/// Reads a pipe ahead on a thread of its own, so that who polls it never waits. The thread ends with the pipe, or with the
-/// first frame that nobody takes any more.
+/// Reads a pipe ahead on a thread of its own, so that polling it never blocks. The thread ends with the pipe,
+/// or at the first frame after the reader was dropped.
 pub(crate) struct Background {
     description: String,
     frames: Receiver<Result<Frame, TrafficError>>,
-    /// Buffers on their way back to the reader.
+    /// Used buffers, on their way back to the thread.
     spare: SyncSender<Frame>,
 }
 
 impl Background {
-    /// Starts reading.
+    /// Starts the thread.
     pub(crate) fn new(mut source: impl Source + Send + 'static) -> Self {
         let description = source.description().to_owned();
         let (read, frames) = sync_channel(AHEAD);
@@ -33,7 +33,7 @@ impl Background {
                     Ok(true) => read.send(Ok(frame)).is_err(),
                     Ok(false) => true,
                     Err(damage) => {
-                        // If nobody takes it any more, nobody wants to know.
+                        // An error here means that the reader was dropped, and needs no report.
                         let _ = read.send(Err(damage));
                         true
                     }
@@ -48,7 +48,7 @@ impl Background {
 
     fn take(&mut self, read: Result<Frame, TrafficError>, frame: &mut Frame) -> Result<(), TrafficError> {
         let before = core::mem::replace(frame, read?);
-        // A buffer that finds no room is one too many.
+        // If there is no room for a used buffer, there are enough buffers.
         let _ = self.spare.try_send(before);
         Ok(())
     }
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(background.poll(&mut found).unwrap(), Polled::End);
     }
 
-    /// A source that never gives anything until it is let go.
+    /// A source that blocks until it is released.
     struct Stalled(Receiver<()>);
 
     impl Source for Stalled {

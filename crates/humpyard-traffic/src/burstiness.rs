@@ -1,9 +1,10 @@
-//! How bursty arrivals are: the rate's variation per millisecond, and the Hurst exponent by the variance-time method.
+//! Measures the burstiness of arrivals: the variation of the rate per millisecond, and the Hurst exponent by
+//! the variance-time method.
 //!
-//! Arrivals are counted in bins of 1 ms, and in blocks of 2, 4, ... bins, on the way, in memory that does not grow. If the
-//! variance of the mean rate of a block falls with its length m as m^(2H-2), then H is the Hurst exponent: 0.5 where counts are
-//! independent (Poisson), towards 1 where bursts are found at every length (Leland, Taqqu, Willinger, Wilson. On the
-//! self-similar nature of Ethernet traffic. 1994).
+//! Arrivals are counted in bins of 1 ms, and in blocks of 2, 4, ... bins, in one pass and constant memory. If
+//! the variance of a block's mean rate falls with the block length m as m^(2H-2), H is the Hurst exponent. It
+//! is 0.5 for independent counts (Poisson), and near 1 for bursts at every length (Leland, Taqqu, Willinger,
+//! Wilson. On the self-similar nature of Ethernet traffic. 1994).
 
 use humpyard_core::unit::Time;
 use serde::Serialize;
@@ -12,20 +13,20 @@ use serde::Serialize;
 const BIN_NS: u64 = 1_000_000;
 /// Block lengths of 1, 2, 4, ... bins: up to 256 ms.
 const LEVELS: usize = 9;
-/// Blocks of a length that it takes for a variance.
+/// Least number of blocks for a variance.
 const BLOCKS_MIN: u64 = 16;
-/// Block lengths that it takes for an exponent.
+/// Least number of block lengths for an exponent.
 const LEVELS_MIN: usize = 5;
 /// Half of the width of a 95 % interval, in standard errors: Student's t by degrees of freedom, 3 to 7.
 const STUDENT: [f64; 5] = [3.182, 2.776, 2.571, 2.447, 2.365];
 
-/// How bursty arrivals are.
+/// The burstiness of arrivals.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Burstiness {
     /// Length of a bin, in ns.
     pub bin_ns: u64,
-    /// Whole bins, from the first packet on.
+    /// Number of complete bins, from the first packet on.
     pub bins: u64,
     /// Mean number of packets in a bin.
     pub mean_packets: f64,
@@ -33,7 +34,7 @@ pub struct Burstiness {
     pub relative_deviation: f64,
     /// Most packets in a bin.
     pub peak_packets: u64,
-    /// The Hurst exponent; none if there are too few bins to say.
+    /// The Hurst exponent. `None`: there are too few bins.
     pub hurst: Option<Hurst>,
 }
 
@@ -41,12 +42,12 @@ pub struct Burstiness {
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Hurst {
-    /// The estimate: about 0.5 for independent counts, towards 1 for bursts at every length.
+    /// The estimate: about 0.5 for independent counts, near 1 for bursts at every length.
     pub estimate: f64,
-    /// Lower end of the 95 % interval of the straight line's slope; it knows how well the line fits, not how long the
-    /// traffic was.
+    /// Lower end of the 95 % interval of the regression line's slope. It reflects how well the line fits, not
+    /// how long the traffic was.
     pub low: f64,
-    /// Upper end.
+    /// Upper end of that interval.
     pub high: f64,
     /// The shortest blocks, in ns.
     pub shortest_ns: u64,
@@ -59,21 +60,21 @@ pub struct Hurst {
 pub(crate) struct VarianceTime {
     bin_ns: u64,
     start: Option<Time>,
-    /// The bin that is being filled.
+    /// The current bin.
     bin: u64,
     count: u64,
     peak: u64,
     levels: [Level; LEVELS],
 }
 
-/// Blocks of one length.
+/// The blocks of one length.
 #[derive(Clone, Copy, Debug, Default)]
 struct Level {
     blocks: u64,
     mean: f64,
-    /// Sum of squared distances from the mean.
+    /// Sum of squared deviations from the mean.
     squares: f64,
-    /// The first of two blocks that make one of twice the length.
+    /// The first of two blocks that form one of twice the length.
     half: Option<u64>,
 }
 
@@ -82,12 +83,12 @@ impl VarianceTime {
         Self::with_bins(BIN_NS)
     }
 
-    /// With bins of another length than 1 ms.
+    /// Returns a counter with bins of this length.
     fn with_bins(bin_ns: u64) -> Self {
         Self { bin_ns, start: None, bin: 0, count: 0, peak: 0, levels: [Level::default(); LEVELS] }
     }
 
-    /// Counts a packet. One from before the bin that is being filled counts in it.
+    /// Counts a packet. A packet from before the current bin counts in the current bin.
     pub(crate) fn add(&mut self, time: Time) {
         let start = *self.start.get_or_insert(time);
         let bin = time.since(start).as_ns() / self.bin_ns;
@@ -97,7 +98,7 @@ impl VarianceTime {
         self.count += 1;
     }
 
-    /// Closes the bin that is being filled, and all empty ones before `bin`.
+    /// Closes the current bin, and the empty bins before `bin`.
     fn close(&mut self, bin: u64) {
         self.peak = self.peak.max(self.count);
         self.block(0, self.count);
@@ -115,7 +116,7 @@ impl VarianceTime {
         }
     }
 
-    /// So many empty blocks, in a time that does not depend on how many.
+    /// Adds empty blocks, in time that does not depend on their number.
     fn empty(&mut self, level: usize, mut blocks: u64) {
         if level == LEVELS || blocks == 0 {
             return;
@@ -132,7 +133,7 @@ impl VarianceTime {
         self.empty(level + 1, blocks / 2);
     }
 
-    /// What the whole bins say; none if there are fewer than two of them, or no packet in any.
+    /// Returns the burstiness of the complete bins. `None`: there are fewer than two, or no packet in any.
     pub(crate) fn burstiness(&self) -> Option<Burstiness> {
         let bins = &self.levels[0];
         if bins.blocks < 2 || bins.mean == 0.0 {
@@ -148,7 +149,7 @@ impl VarianceTime {
         })
     }
 
-    /// The slope of a straight line through the logarithms of block length and variance, by least squares.
+    /// Fits a straight line through the logarithms of block length and variance, by least squares.
     fn hurst(&self) -> Option<Hurst> {
         let points: Vec<(f64, f64)> = (0..LEVELS)
             .map(|level| (level, &self.levels[level]))
@@ -178,7 +179,7 @@ impl VarianceTime {
 }
 
 impl Level {
-    /// So many blocks with the same count (Chan's rule for the union of two samples).
+    /// Adds blocks with equal counts (Chan's rule for the union of two samples).
     fn add(&mut self, blocks: u64, count: f64) {
         let (had, new) = (self.blocks as f64, blocks as f64);
         let distance = count - self.mean;
@@ -207,7 +208,7 @@ mod tests {
 
     #[test]
     fn counts_and_deviation_are_those_of_the_bins() {
-        // Bins of 3, 0, 0, 1, 2 packets; the last bin is not whole.
+        // Bins of 3, 0, 0, 1, 2 packets; the last bin is incomplete.
         let counted = of([5, 6, 7, 3_000_006, 4_000_005, 4_500_000, 5_000_005]);
         let found = counted.burstiness().unwrap();
         assert_eq!((found.bins, found.peak_packets, found.hurst), (5, 3, None));
@@ -261,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_rate_that_hardly_changes_in_a_block_has_one() {
-        // Waves of 8 s: all blocks see them as a slope.
+        // Waves of 8 s: within all blocks they look like a slope.
         let times = (0..40_000u64).flat_map(|bin| {
             let wave = (bin as f64 / 8_000.0 * core::f64::consts::TAU).sin();
             (0..(20.0 + 15.0 * wave) as u64).map(move |packet| bin * BIN_NS + packet)
@@ -270,8 +271,8 @@ mod tests {
         assert!(hurst.estimate > 0.98 && hurst.estimate < 1.01, "{hurst:?}");
     }
 
-    /// The connections of `flow` come in windows, which a millisecond sees as a whole and the next one does not see again; what
-    /// is self-similar about them shows beyond a round trip.
+    /// The connections of `flow` send windows. One millisecond sees a whole window, and the next one sees
+    /// nothing of it. Self-similarity shows only beyond a round trip.
     #[test]
     fn connections_are_self_similar_beyond_a_round_trip() {
         let (mut sum, seeds) = (0.0, 1..=3);

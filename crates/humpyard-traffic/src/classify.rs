@@ -1,4 +1,4 @@
-//! The classifier: from a frame to the packet that policies see.
+//! The classifier, which turns a frame into the packet that policies see.
 
 use core::str::FromStr;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::rule::{Conditions, Matcher, Outcome, Rule, RuleSet};
 use crate::source::Numbered;
 use crate::tunnel::Tunnels;
 
-/// Who the clients are: whatever has a weight and a backlog.
+/// The unit that is a client, with a weight and a backlog.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Granularity {
     /// Each flow is a client, with the flow's number.
@@ -29,7 +29,7 @@ pub enum Granularity {
     Connection,
     /// Each service is a client, with the service's number.
     Service,
-    /// The rules say which client their packets belong to.
+    /// The rules give the client of each packet.
     Rule,
 }
 
@@ -37,7 +37,7 @@ impl Granularity {
     const NAMES: [(&'static str, Self); 4] =
         [("flow", Self::Flow), ("connection", Self::Connection), ("service", Self::Service), ("rule", Self::Rule)];
 
-    /// The name on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(_, value)| *value == self).map_or("", |(name, _)| name)
     }
@@ -51,23 +51,24 @@ impl FromStr for Granularity {
     }
 }
 
-/// What a classifier is made from.
+/// The parameters of a classifier.
 #[derive(Clone, Debug)]
 pub struct ClassifierConfig {
-    /// The most flows at a time; all memory is taken for these. Policies need not prepare for more.
+    /// Most flows at a time; their memory is allocated at the start. Policies need not prepare for more.
     pub flows: usize,
-    /// Who the clients are.
+    /// The unit that is a client.
     pub granularity: Granularity,
-    /// The services of packets: the first rule that matches counts; the last must be for every packet or for
-    /// [`Match::Other`], and gets what no rule matches.
+    /// The services of packets, of which the first matching rule counts. The last rule must match every packet
+    /// or [`Match::Other`]; it also gets packets that no rule matches.
     pub rules: Vec<Rule>,
-    /// The prefixes from which directions are seen.
+    /// The prefixes of the local side, which define directions.
     pub local: Vec<IpNet>,
-    /// What the keyed hashes are keyed by.
+    /// The seed of the keyed hashes.
     pub seed: Seed,
-    /// A flow ends that has had no packet under way for so long, by the times of the packets; none: when its place is needed.
+    /// Idle timeout of a flow without packets in flight, by the times of the packets. `None`: a flow ends only
+    /// when its place is needed.
     pub timeout: Option<Time>,
-    /// Tunnels that are looked into.
+    /// The tunnels to look into.
     pub tunnels: Tunnels,
 }
 
@@ -85,56 +86,56 @@ impl Default for ClassifierConfig {
     }
 }
 
-/// What is found out about a frame.
+/// The result of classifying a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Classified {
-    /// The packet as policies see it. Its arrival is left at zero: the driver knows it.
+    /// The packet as policies see it. Its arrival is 0: the driver sets it.
     pub packet: Packet,
     /// Whether the packet starts a new flow.
     pub new_flow: bool,
-    /// A client that ended to make room; its number may already name the new one, so end it first.
+    /// A client that ended to make room. The new client may have its number, so end it first.
     pub ended_client: Option<ClientId>,
-    /// A flow that ended to make room; its number now names the new one, so end it first.
+    /// A flow that ended to make room. The new flow has its number, so end it first.
     pub ended_flow: Option<FlowId>,
-    /// The weight that rules give the packet's client, which begins with it; none where they give none, or it has begun.
+    /// The weight that rules give to a new client. `None`: they give none, or the client is not new.
     pub weight: Option<Weight>,
-    /// Its weight at the link behind the cores, likewise.
+    /// The weight of a new client at the link behind the cores, likewise.
     pub link_weight: Option<Weight>,
     /// The firewall mark that a service gave the flow: its packets leave with it.
     pub fwmark: Option<u32>,
 }
 
-/// A flow that was idle for too long, and the client that ended with it, if one did.
+/// A flow that ended by its idle timeout, and the client that ended with it, if any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Expired {
-    /// The flow: its number is free.
+    /// The flow, whose number is free.
     pub flow: FlowId,
-    /// The client: its number is free.
+    /// The client, whose number is free.
     pub client: Option<ClientId>,
 }
 
-/// Finds out of headers what does not depend on the packets before: the slow half of classifying, which may be done on another
-/// thread.
+/// Computes the part of a classification that does not depend on earlier packets. It is the slow half, and may
+/// run on another thread.
 #[derive(Clone, Debug)]
 pub struct Digester {
     lookup: LookupHash,
-    /// The rules, where what they say is found for each packet.
+    /// The rules. `None`: they are matched once per flow.
     rules: Option<Arc<Matcher>>,
 }
 
-/// What a [`Digester`] makes of headers.
+/// The result of a [`Digester`] for headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Digest {
     /// The hash of the flow's key.
     hash: u32,
-    /// The rule, by its number.
+    /// The number of the matching rule.
     rule: Option<u32>,
 }
 
 impl Digester {
-    /// What these headers say by themselves.
+    /// Computes the digest of these headers.
     #[inline]
     pub fn digest(&self, headers: &Headers) -> Digest {
         let rule = self.rules.as_ref().map(|rules| rules.first_match(headers));
@@ -142,30 +143,30 @@ impl Digester {
     }
 }
 
-/// Finds flow, client and service of frames.
+/// Finds the flow, the client and the service of frames.
 #[derive(Clone, Debug)]
 pub struct Classifier {
     flows: FlowTable,
     digester: Digester,
     tunnels: Tunnels,
-    /// By the times of the frames, whose clock may jump.
+    /// The time by the frames, whose clock may jump.
     clock: CaptureClock,
     clients: Clients,
-    /// One more than the largest client number there can be.
+    /// Upper bound of client numbers, exclusive.
     clients_max: usize,
     rules: RuleSet,
-    /// Whether rules weigh flows or connections.
+    /// Whether rules give weights to flows or connections.
     weighs: bool,
-    /// What services have found out about each flow; empty until one has found out something.
+    /// The findings of services about each flow; empty before the first.
     marks: Vec<Found>,
-    /// Who hears of every flow that begins, if anybody does.
+    /// The listener to new flows, if any.
     names: Option<Arc<dyn FlowNames>>,
 }
 
-/// Flows whose state fits a cache of the second level.
+/// Number of flows whose state fits into a second-level cache.
 const NEAR: usize = 4_096;
 
-/// What services have found out about a flow.
+/// The findings of services about a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Found {
     service: Option<ServiceId>,
@@ -176,18 +177,18 @@ struct Found {
 #[derive(Clone, Debug)]
 enum Clients {
     Flow,
-    /// The connections, and that of each flow: a flow holds its connection as long as it lives, so that no packet needs
-    /// a second search.
+    /// The connections, and the connection of each flow. A flow holds its connection while it lives, so that a
+    /// packet needs only one search.
     Connection(Box<FlowTable>, Vec<FlowId>),
     Service,
     Rule,
 }
 
 impl Classifier {
-    /// A classifier; all its memory is taken here.
+    /// Returns a classifier, and allocates all its memory.
     ///
     /// # Errors
-    /// If the limit of flows or the timeout is not valid, or the last rule does not catch the rest.
+    /// If the limit of flows or the timeout is invalid, or the last rule does not match all remaining packets.
     pub fn new(config: ClassifierConfig) -> Result<Self, TrafficError> {
         let ClassifierConfig { flows, granularity, rules, local, seed, timeout, tunnels } = config;
         check_rules(&rules)?;
@@ -206,7 +207,7 @@ impl Classifier {
                 Clients::Connection(Box::new(connections), Vec::with_capacity(flows))
             }
         };
-        // The table first: it says which limits there can be.
+        // The table comes first, because it checks the limits.
         let table = FlowTable::new(flows, seed)?.with_timeout(timeout)?;
         let by_flow = matches!(granularity, Granularity::Flow | Granularity::Connection);
         let is_weighed = |Outcome { weight, link_weight, .. }| (weight, link_weight) != (Weight::ONE, Weight::ONE);
@@ -227,20 +228,20 @@ impl Classifier {
         })
     }
 
-    /// With someone who hears of every flow that begins.
+    /// Sets a listener to new flows.
     #[must_use]
     pub fn with_names(self, names: Option<Arc<dyn FlowNames>>) -> Self {
         Self { names, ..self }
     }
 
-    /// Whether flows end when they have been idle for the timeout: [`Self::next_expired`].
+    /// Returns whether flows have an idle timeout: [`Self::next_expired`].
     #[inline(always)]
     pub fn has_timeout(&self) -> bool {
         self.flows.has_timeout()
     }
 
-    /// Ends a flow that has been without packets under way for the timeout when a frame comes that has this time; none when there
-    /// is no more. Ask before every frame until there is none. O(1) for each flow that ends; without a timeout there are none.
+    /// Ends a flow whose idle timeout is over at this time. `None`: there is no such flow. Call it before every
+    /// frame, until it returns `None`. O(1) for each flow that ends; without a timeout, no flow ends.
     #[inline(always)]
     pub fn next_expired(&mut self, time: Time) -> Option<Expired> {
         if self.flows.has_timeout() { self.find_expired(time) } else { None }
@@ -263,8 +264,8 @@ impl Classifier {
         Some(Expired { flow, client })
     }
 
-    /// Brings the flows of these frames near before they are classified: [`FlowTable::look_ahead`]. For a host that has
-    /// several frames at hand, and more flows than its processor's caches hold.
+    /// Prefetches the flows of these frames before their classification: [`FlowTable::look_ahead`]. For hosts
+    /// with several frames at hand, and more flows than the processor's caches hold.
     pub fn look_ahead(&self, frames: &[Frame]) {
         for frames in frames.chunks(FlowTable::LOOK_AHEAD) {
             let mut keys = [FlowKey::default(); FlowTable::LOOK_AHEAD];
@@ -275,16 +276,16 @@ impl Classifier {
         }
     }
 
-    /// As [`Self::look_ahead`], for packets of flows that have numbers: [`Self::classify_numbered`]. Does nothing
-    /// while there are few flows, which are near anyway.
+    /// Like [`Self::look_ahead`], for packets of flows that have numbers: [`Self::classify_numbered`]. Does
+    /// nothing while there are few flows, which are in the caches anyway.
     pub fn look_ahead_numbered(&self, packets: &[Numbered]) {
         if self.flows.len() > NEAR {
             self.flows.look_ahead_numbered(packets);
         }
     }
 
-    /// As [`Self::look_ahead`], for headers of which [`Self::digester`] has made this. Does nothing while there are few flows,
-    /// which are near anyway.
+    /// Like [`Self::look_ahead`], for digests by [`Self::digester`]. Does nothing while there are few flows,
+    /// which are in the caches anyway.
     pub fn look_ahead_digested<'a>(&self, digests: impl IntoIterator<Item = &'a Digest>) {
         if self.flows.len() <= NEAR {
             return;
@@ -303,39 +304,40 @@ impl Classifier {
         }
     }
 
-    /// Finds out what a frame is, and takes a hold on its flow until [`Self::release`].
+    /// Classifies a frame, and takes a hold on its flow until [`Self::release`].
     ///
     /// # Errors
-    /// If it starts a new flow, the table of flows is full, and every flow in it has packets under way.
+    /// If it starts a new flow, the table of flows is full, and every flow in it has packets in flight.
     #[inline]
     pub fn classify(&mut self, frame: &Frame) -> Result<Classified, TrafficError> {
         self.classify_headers(&Headers::parse_inside(frame, self.tunnels), frame.wire_length)
     }
 
-    /// The tunnels that are looked into.
+    /// Returns the tunnels to look into.
     pub fn tunnels(&self) -> Tunnels {
         self.tunnels
     }
 
-    /// As [`Self::classify`], for a frame of this length on the wire whose headers, inside [`Self::tunnels`], say this.
+    /// Like [`Self::classify`], for a frame of this length on the wire with these headers, parsed inside
+    /// [`Self::tunnels`].
     ///
     /// # Errors
-    /// As [`Self::classify`].
+    /// Those of [`Self::classify`].
     #[inline]
     pub fn classify_headers(&mut self, headers: &Headers, length: u32) -> Result<Classified, TrafficError> {
         let digest = self.digester.digest(headers);
         self.classify_digest(headers, &digest, length)
     }
 
-    /// What digests headers for [`Self::classify_digest`], on whichever thread.
+    /// Returns the digester for [`Self::classify_digest`]. It may run on any thread.
     pub fn digester(&self) -> &Digester {
         &self.digester
     }
 
-    /// As [`Self::classify_headers`], of headers of which [`Self::digester`] has made this.
+    /// Like [`Self::classify_headers`], with the digest of these headers by [`Self::digester`].
     ///
     /// # Errors
-    /// As [`Self::classify`].
+    /// Those of [`Self::classify`].
     #[inline(always)]
     pub fn classify_digest(
         &mut self,
@@ -357,8 +359,8 @@ impl Classifier {
         })
     }
 
-    /// As [`Self::classify_digest`], for a packet of a flow that is known. Returns the packet and [`Classified::fwmark`]. `None`:
-    /// the flow is not known, and nothing has changed.
+    /// Like [`Self::classify_digest`], for a packet of a known flow. Returns the packet and
+    /// [`Classified::fwmark`]. `None`: the flow is not known, and nothing has changed.
     #[inline(always)]
     pub fn classify_known(&mut self, headers: &Headers, digest: &Digest, length: u32) -> Option<(Packet, Option<u32>)> {
         let flow = self.flows.find_hashed(&headers.key, digest.hash)?;
@@ -380,10 +382,11 @@ impl Classifier {
         Some((self.packet(flow, client, (service, chain), headers, length), fwmark))
     }
 
-    /// As [`Self::classify_digest`], for a packet whose flow is not known: [`Self::classify_known`] has just found none.
+    /// Like [`Self::classify_digest`], for a packet of a new flow: [`Self::classify_known`] has just returned
+    /// `None`.
     ///
     /// # Errors
-    /// As [`Self::classify`].
+    /// Those of [`Self::classify`].
     #[cold]
     #[inline(never)]
     pub fn classify_new(
@@ -409,7 +412,7 @@ impl Classifier {
                 if found.ended.is_some() {
                     connections.release(of_flow[found.flow.index()]);
                 }
-                // There is room: at most as many connections are held as there are other flows.
+                // There is room, because at most as many connections are held as there are other flows.
                 let connection = connections.classify(&headers.key.connection())?;
                 match of_flow.get_mut(found.flow.index()) {
                     Some(known) => *known = connection.flow,
@@ -432,7 +435,7 @@ impl Classifier {
         })
     }
 
-    /// Returns a packet of a flow that is known.
+    /// Returns a packet of a known flow.
     #[inline(always)]
     fn packet(
         &self,
@@ -447,11 +450,11 @@ impl Classifier {
         Packet { key, flow, client, length, rss, service, chain, changes_connection, ..Packet::default() }
     }
 
-    /// As [`Self::classify_numbered`], for a flow that is not known by this number, whose packets have these
-    /// headers: from now on it is.
+    /// Like [`Self::classify_numbered`], for a flow that is not known by this number, whose packets have these
+    /// headers. It is known by the number afterwards.
     ///
     /// # Errors
-    /// As [`Self::classify`].
+    /// Those of [`Self::classify`].
     pub fn classify_new_number(
         &mut self,
         number: u64,
@@ -464,10 +467,9 @@ impl Classifier {
         Ok(classified)
     }
 
-    /// As [`Self::classify`], for a packet of the flow that its source knows by this number; none if this
-    /// classifier does not: see
-    /// [`Self::classify_new_number`]. The packets of a flow must have the same headers, as those of
-    /// [`NumberedFlows`](crate::source::NumberedFlows) have. O(1).
+    /// Like [`Self::classify`], for a packet of the flow that its source knows by this number. `None`: this
+    /// classifier does not know it; use [`Self::classify_new_number`]. The packets of a flow must have the same
+    /// headers, as those of [`NumberedFlows`](crate::source::NumberedFlows) have. O(1).
     #[inline(always)]
     pub fn classify_numbered(&mut self, number: u64, length: u32) -> Option<Packet> {
         if !self.marks.is_empty() {
@@ -477,11 +479,12 @@ impl Classifier {
         Some(Packet { length, ..packet })
     }
 
-    /// Notes what a service has found out about the flow of this packet, which must be held: the service of its packets from now
-    /// on, and the weight of its client, where flows or connections are clients. Gives that weight if it is another than was noted:
-    /// the driver then gives it to the scheduler. A flow that ends takes its marks with it.
+    /// Stores a service's findings about the flow of this packet, which must be held. The findings are the
+    /// service of its later packets, and the weight of its client, if flows or connections are clients. Returns
+    /// the weight if it differs from the stored one: the driver then passes it to the scheduler. The marks end
+    /// with the flow.
     ///
-    /// The first mark takes memory for those of all flows. O(1).
+    /// The first mark allocates memory for all flows. O(1).
     pub fn mark(&mut self, packet: &Packet, service: Option<ServiceId>, weight: Option<Weight>) -> Option<Weight> {
         let mark = self.found(packet);
         mark.service = service.or(mark.service);
@@ -492,14 +495,15 @@ impl Classifier {
         weight.filter(|_| matches!(self.clients, Clients::Flow | Clients::Connection(..)))
     }
 
-    /// Notes the firewall mark of the flow of this packet, which must be held: [`Classified::fwmark`] of its packets from now on.
+    /// Stores the firewall mark of the flow of this packet, which must be held: the [`Classified::fwmark`] of
+    /// its later packets.
     ///
-    /// Memory and cost as of [`Self::mark`].
+    /// Memory and cost are those of [`Self::mark`].
     pub fn set_fwmark(&mut self, packet: &Packet, fwmark: u32) {
         self.found(packet).fwmark = Some(fwmark);
     }
 
-    /// What services have found out about the flow of this packet.
+    /// Returns the services' findings about the flow of this packet.
     fn found(&mut self, packet: &Packet) -> &mut Found {
         if self.marks.is_empty() {
             self.marks = vec![Found::default(); self.flows.capacity()];
@@ -507,36 +511,37 @@ impl Classifier {
         &mut self.marks[packet.flow.index()]
     }
 
-    /// Takes one more hold on the flow of this packet, for a packet that was made of it: before another packet is classified.
+    /// Takes one more hold on the flow of this packet, for a packet made from it. Call it before another packet
+    /// is classified.
     #[inline]
     pub fn hold(&mut self, packet: &Packet) {
         self.flows.hold_again(packet.flow);
     }
 
-    /// Gives back the hold that classifying this packet took: it has been processed, or dropped.
+    /// Releases the hold of this packet on its flow: it was processed, or dropped.
     ///
     /// # Panics
-    /// If it was given back already.
+    /// If it was released before.
     #[inline]
     pub fn release(&mut self, packet: &Packet) {
         self.release_flow(packet.flow);
     }
 
-    /// As [`Self::release`], for a packet of this flow.
+    /// Like [`Self::release`], for a packet of this flow.
     ///
     /// # Panics
-    /// As [`Self::release`].
+    /// Those of [`Self::release`].
     #[inline]
     pub fn release_flow(&mut self, flow: FlowId) {
         self.flows.release(flow);
     }
 
-    /// The table of flows.
+    /// Returns the table of flows.
     pub fn flows(&self) -> &FlowTable {
         &self.flows
     }
 
-    /// One more than the largest client number there can be.
+    /// Returns the upper bound of client numbers, exclusive.
     pub fn clients_max(&self) -> usize {
         self.clients_max
     }
@@ -582,7 +587,7 @@ mod tests {
         })
     }
 
-    /// A segment with these flags: FIN 1, SYN 2, RST 4, PSH 8.
+    /// Returns a segment with these flags: FIN 1, SYN 2, RST 4, PSH 8.
     fn segment(flags: u8) -> Frame {
         let mut tcp = etherparse::TcpHeader::new(1, 2, 3, 4);
         (tcp.fin, tcp.syn, tcp.rst, tcp.psh) = (flags & 1 > 0, flags & 2 > 0, flags & 4 > 0, flags & 8 > 0);
@@ -598,7 +603,7 @@ mod tests {
             .unwrap()
     }
 
-    /// With so few rules that the digest has what they say, and with more.
+    /// With so few rules that the digest contains the match, and with more.
     #[test]
     fn headers_may_be_digested_elsewhere() {
         for rules in [2u16, 9] {
@@ -649,11 +654,11 @@ mod tests {
         assert_eq!(classifier.mark(&first, Some(ServiceId(3)), weight), weight);
         assert_eq!(classifier.mark(&first, None, weight), None);
         assert_eq!((of(&mut classifier, 1).service, of(&mut classifier, 2).service), (ServiceId(3), first.service));
-        // Another takes its place.
+        // Another flow takes its place.
         let third = of(&mut classifier, 3);
         assert_eq!((third.flow, third.service), (first.flow, first.service));
         assert_eq!(classifier.mark(&third, None, weight), weight);
-        // A firewall mark is the flow's, too.
+        // A firewall mark belongs to the flow, too.
         classifier.set_fwmark(&third, 9);
         let fwmark = |classifier: &mut Classifier, from| {
             let classified = classifier.classify(&udp((from, 1), (9, 1))).unwrap();
@@ -662,7 +667,7 @@ mod tests {
         };
         let [third, second, fourth] = [3, 2, 4].map(|from| fwmark(&mut classifier, from));
         assert_eq!((third, second, fourth), (Some(9), None, None));
-        // Who is a client of the rules is not weighed by one of its flows.
+        // The weight of a client by rules does not depend on a mark of one flow.
         let mut classifier = self::classifier(Granularity::Service, 2);
         let packet = of(&mut classifier, 1);
         assert_eq!(classifier.mark(&packet, None, weight), None);
@@ -690,7 +695,7 @@ mod tests {
             assert_eq!((packet.service, packet.client), (ServiceId(service), ClientId(u32::from(service))));
         }
         assert_eq!(Headers::parse(&tcp6(true)).vlan, 7);
-        // A tag does not make another flow.
+        // A VLAN tag does not make another flow.
         assert_eq!(classifier.flows().seen(), 3);
         assert_eq!(classifier.clients_max(), 4);
     }
@@ -788,7 +793,7 @@ mod tests {
             classifier.release(&packet);
             (expired, packet.flow.0, packet.client.0)
         };
-        // Times from 1970 on; the first is the start. A connection ends with the last of its flows.
+        // Times since 1970; the first is the start. A connection ends with the last of its flows.
         let start = 1_700_000_000_000_000_000;
         let mut connections = Classifier::new(config(Granularity::Connection)).unwrap();
         assert_eq!(served(&mut connections, &at(there.clone(), start)), (vec![], 0, 0));
@@ -798,7 +803,7 @@ mod tests {
         let mut flows = Classifier::new(config(Granularity::Flow)).unwrap();
         assert_eq!(served(&mut flows, &at(there.clone(), start)), (vec![], 0, 0));
         assert_eq!(served(&mut flows, &at(there.clone(), start + 100)), (vec![(0, Some(0))], 0, 0));
-        // A clock that goes back by little stands still; one that was set back goes on from there.
+        // A clock that goes back a little stands still; one that was set back continues from there.
         assert_eq!(served(&mut flows, &at(back.clone(), start + 90)), (vec![], 1, 1));
         assert_eq!(served(&mut flows, &at(back.clone(), start - 5_000_000_000)), (vec![], 1, 1));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! A part of a source: of its time, of its packets, of their bytes.
+//! Cuts a part out of a source: by time, by packet, and by bytes of each packet.
 
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
@@ -14,27 +14,27 @@ use crate::matching::Match;
 use crate::source::{Polled, Source};
 use crate::tunnel::Tunnels;
 
-/// Which packets are cut out, and how much of each. All that is asked for must hold.
+/// The packets to cut out, and the bytes of each. All conditions must hold.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Part {
-    /// By number in the source, from 1.
+    /// Packets by their number in the source, from 1.
     pub packets: RangeInclusive<u64>,
-    /// From so long after the first packet of the source on.
+    /// Start of the part, as time after the first packet of the source.
     pub from: Time,
-    /// Until before so long after the first packet of the source; none is to the end.
+    /// End of the part, exclusive, as time after the first packet of the source. `None`: the end of the source.
     pub to: Option<Time>,
-    /// Packets of this kind.
+    /// The kind of packets.
     pub matches: Match,
-    /// Packets of this flow.
+    /// The flow of packets. `None`: all flows.
     pub flow: Option<FlowFilter>,
-    /// Tunnels that are looked into for kind and flow.
+    /// The tunnels to look into for kind and flow.
     pub tunnels: Tunnels,
-    /// Bytes kept of each packet, at most; its length on the wire stays.
+    /// Most bytes kept of each packet; its length on the wire stays.
     pub snap: u32,
 }
 
 impl Default for Part {
-    /// Everything.
+    /// The whole source.
     fn default() -> Self {
         Self {
             packets: 1..=u64::MAX,
@@ -61,7 +61,7 @@ impl Part {
     }
 }
 
-/// Gives a part of a source.
+/// A source that is a part of another one.
 pub struct Cut<S> {
     source: S,
     part: Part,
@@ -70,12 +70,12 @@ pub struct Cut<S> {
 }
 
 impl<S: Source> Cut<S> {
-    /// This part of the source.
+    /// Returns this part of the source.
     pub fn new(source: S, part: Part) -> Self {
         Self { source, part, first: None, read: 0 }
     }
 
-    /// How many packets were read so far.
+    /// Returns the number of packets read up to now.
     pub fn read(&self) -> u64 {
         self.read
     }
@@ -84,10 +84,10 @@ impl<S: Source> Cut<S> {
         self.read >= *self.part.packets.end()
     }
 
-    /// Whether the frame just read belongs to the part; if so it is cut short.
+    /// Returns whether the frame just read belongs to the part, and cuts it to length if so.
     fn keeps(&mut self, frame: &mut Frame) -> bool {
         self.read += 1;
-        // A packet before the first one by its time came with it.
+        // A packet whose time is before that of the first one counts as simultaneous.
         let elapsed = frame.time.since(*self.first.get_or_insert(frame.time));
         let keeps = self.part.holds(self.read, elapsed, frame);
         if keeps {
@@ -126,17 +126,17 @@ impl<S: Source> Source for Cut<S> {
     }
 }
 
-/// Packets of one flow, or of both directions of a connection.
+/// A filter for the packets of one flow, or of both directions of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlowFilter {
     /// The flow.
     pub key: FlowKey,
-    /// Whether the other direction is meant too.
+    /// Whether the other direction matches, too.
     pub both: bool,
 }
 
 impl FlowFilter {
-    /// Whether packets with this key are meant.
+    /// Returns whether packets with this key match.
     pub fn matches(&self, key: &FlowKey) -> bool {
         *key == self.key || self.both && *key == self.key.reversed()
     }
@@ -152,7 +152,8 @@ impl fmt::Display for FlowFilter {
 impl FromStr for FlowFilter {
     type Err = TrafficError;
 
-    /// A flow as `trace info` shows it, `udp 10.0.0.1:5000 > 10.0.0.2:53`; `<>` instead of `>` means both directions.
+    /// Reads a flow as `trace info` prints it, `udp 10.0.0.1:5000 > 10.0.0.2:53`; `<>` instead of `>` means
+    /// both directions.
     fn from_str(text: &str) -> Result<Self, TrafficError> {
         let (sides, both) = match text.split_once(" <> ") {
             Some(sides) => (Some(sides), true),
@@ -168,7 +169,7 @@ impl FromStr for FlowFilter {
     }
 }
 
-/// `udp 10.0.0.1:5000` and `10.0.0.2:53`, or both without ports.
+/// Reads `udp 10.0.0.1:5000` and `10.0.0.2:53`, or both without ports.
 fn ip_flow(from: &str, to: &str) -> Option<FlowKey> {
     let (name, from) = from.split_once(' ')?;
     let protocol = (0..=u8::MAX).find(|&protocol| protocol_name(protocol) == name)?;
@@ -194,7 +195,7 @@ fn ip_flow(from: &str, to: &str) -> Option<FlowKey> {
     Some(FlowKey { network, protocol, source, destination, source_port, destination_port })
 }
 
-/// `link 1 type 0x0806 02:00:00:00:00:01` and `02:00:00:00:00:02`.
+/// Reads `link 1 type 0x0806 02:00:00:00:00:01` and `02:00:00:00:00:02`.
 fn other_flow(from: &str, to: &str) -> Option<FlowKey> {
     let mut words = from.split(' ');
     let (Some("link"), Some(link), Some("type"), Some(ether_type), Some(from), None) =

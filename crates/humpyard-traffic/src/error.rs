@@ -1,27 +1,27 @@
-//! What can go wrong with traffic, said so that it can be mended.
+//! Errors of traffic, worded so that a user can correct the cause.
 
 use std::io;
 
 use humpyard_core::name::unknown;
 use humpyard_core::policy::ParameterError;
 
-/// What kind of thing went wrong.
+/// The kind of an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The text that names a source, a sink, a profile or a rule is not valid.
+    /// The text that names a source, a sink, a profile or a rule is invalid.
     Usage,
-    /// The input gives no packet at all: missing, empty, not a capture, cut inside its header.
+    /// The input has no packet at all: it is missing, empty, no capture, or cut inside its header.
     Unusable,
-    /// The input was good up to a point, and is not beyond it. All packets before that point were delivered.
+    /// The input is valid up to a point. All packets before that point were delivered.
     Damaged,
-    /// The output cannot be written, or cannot hold what it was given.
+    /// The output cannot be written, or cannot hold a frame.
     Output,
     /// A table is full, and everything in it is in use.
     Full,
 }
 
-/// An error of this crate. Its text names the file, the record and the byte, and the way out where there is one.
+/// An error of this crate. Its text names the file, the record and the byte, and a remedy if there is one.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 #[non_exhaustive]
@@ -47,17 +47,17 @@ enum Problem {
     Full { what: &'static str, capacity: usize },
 }
 
-/// Where and how an input stops being good.
+/// Where and how an input is damaged.
 #[derive(Debug)]
 pub(crate) struct Damage {
-    /// Byte at which the bad record starts, in the uncompressed stream.
+    /// Offset of the damaged record in the uncompressed stream, in bytes.
     pub(crate) offset: u64,
-    /// What is wrong with it.
+    /// The kind of damage.
     pub(crate) reason: String,
 }
 
 impl TrafficError {
-    /// What kind of error this is.
+    /// Returns the kind of this error.
     pub fn kind(&self) -> ErrorKind {
         match *self.0 {
             Problem::Usage(_) => ErrorKind::Usage,
@@ -68,12 +68,12 @@ impl TrafficError {
         }
     }
 
-    /// Whether a good input stopped being good, so that the packets before that point can be used.
+    /// Returns whether the input is damaged at some point, so that the packets before it are usable.
     pub fn is_damage(&self) -> bool {
         self.kind() == ErrorKind::Damaged
     }
 
-    /// How many good packets were delivered before the damage; none if this is no damage.
+    /// Returns how many packets were delivered before the damage. `None`: this error is no damage.
     pub fn packets_before(&self) -> Option<u64> {
         match *self.0 {
             Problem::Damaged { packets, .. } => Some(packets),
@@ -81,7 +81,8 @@ impl TrafficError {
         }
     }
 
-    /// The byte at which the damaged record starts, in the uncompressed data; none if this is no damage.
+    /// Returns the offset of the damaged record in the uncompressed data, in bytes. `None`: this error is no
+    /// damage.
     pub fn offset(&self) -> Option<u64> {
         match *self.0 {
             Problem::Damaged { offset, .. } => Some(offset),
@@ -89,17 +90,17 @@ impl TrafficError {
         }
     }
 
-    /// A text that names a source, a sink, a profile or a rule is not valid.
+    /// Returns the error for an invalid text that names a source, a sink, a profile or a rule.
     pub fn usage(message: impl Into<String>) -> Self {
         Self(Box::new(Problem::Usage(message.into())))
     }
 
-    /// This input gives no packet.
+    /// Returns the error for an input without packets.
     pub fn unusable(input: &str, reason: impl Into<String>) -> Self {
         Self(Box::new(Problem::Unusable { input: input.into(), reason: reason.into(), source: None }))
     }
 
-    /// This input cannot be read.
+    /// Returns the error for an input that cannot be read.
     pub fn unreadable(input: &str, error: io::Error) -> Self {
         let reason = format!("cannot be read: {error}");
         Self(Box::new(Problem::Unusable { input: input.into(), reason, source: Some(error) }))
@@ -110,12 +111,12 @@ impl TrafficError {
         Self(Box::new(Problem::Damaged { input: input.into(), packets, offset, compressed, reason }))
     }
 
-    /// This output cannot hold what it was given.
+    /// Returns the error for an output that cannot hold a frame.
     pub fn output(output: &str, reason: impl Into<String>) -> Self {
         Self(Box::new(Problem::Output { output: output.into(), reason: reason.into(), source: None }))
     }
 
-    /// This output cannot be written.
+    /// Returns the error for an output that cannot be written.
     pub fn unwritable(output: &str, error: io::Error) -> Self {
         let reason = format!("cannot be written: {error}");
         Self(Box::new(Problem::Output { output: output.into(), reason, source: Some(error) }))
@@ -132,10 +133,10 @@ impl From<ParameterError> for TrafficError {
     }
 }
 
-/// Returns what has this name.
+/// Returns the value with this name.
 ///
 /// # Errors
-/// If nothing has it: names what is near, and what there is.
+/// If there is none: the text suggests similar names, and lists all.
 pub(crate) fn by_name<T: Copy>(what: &str, text: &str, names: &[(&'static str, T)]) -> Result<T, TrafficError> {
     let found = names.iter().find(|(name, _)| *name == text).map(|&(_, value)| value);
     found.ok_or_else(|| TrafficError::usage(unknown(what, text, names.iter().map(|(name, _)| *name))))

@@ -18,12 +18,12 @@ pub struct First<S> {
 }
 
 impl<S: Source> First<S> {
-    /// The first packets of this source.
+    /// Returns a source of this source's first packets.
     pub const fn new(source: S, packets: u64) -> Self {
         Self { source, left: packets, all: packets }
     }
 
-    /// Counts the packet that is about to be read; false if there is to be none.
+    /// Counts the packet to read next. Returns false if the limit is reached.
     fn take(&mut self) -> bool {
         let any = self.left > 0;
         self.left = self.left.saturating_sub(1);
@@ -50,7 +50,7 @@ impl<S: Source> Source for First<S> {
         let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(frames.len());
         let (filled, found) = self.source.poll_burst(&mut frames[..most]);
         self.left -= filled as u64;
-        // It is at its end though the source may have more.
+        // This source ends here, even if the inner one has more packets.
         let is_over = filled == most && most < frames.len();
         (filled, if is_over { Ok(Polled::End) } else { found })
     }

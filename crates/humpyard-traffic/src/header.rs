@@ -1,7 +1,7 @@
-//! From the bytes of a frame to its flow: the headers, the flow's key, and the two hashes packets are steered by.
+//! Parses a frame: its headers, its flow's key, and the two hashes for steering.
 //!
-//! Parsing never fails. What is not IP, or is cut or broken before its addresses, is a flow of its own by link type,
-//! Ethernet type and hardware addresses.
+//! Parsing never fails. A frame that is not IP, or is cut or broken before its addresses, belongs to a flow by
+//! link type, Ethernet type and hardware addresses.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -23,19 +23,19 @@ pub enum Network {
     Ipv4,
     /// IPv6.
     Ipv6,
-    /// Anything else, by what is known of it.
+    /// Another protocol, described by its link.
     Other {
-        /// Number of the link type, as captures have it.
+        /// Number of the link type in captures.
         link: u16,
-        /// Ethernet type; 0 where there is none.
+        /// Ethernet type; 0: none.
         ether_type: u16,
     },
 }
 
-/// What a flow is known by: its addresses, its ports and its protocol.
+/// The key of a flow: its addresses, its ports and its protocol.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct FlowKey {
-    /// The network protocol, which says how to read the addresses.
+    /// The network protocol, which determines the format of the addresses.
     pub network: Network,
     /// IP protocol number behind all extension headers; 0 if this is not IP.
     pub protocol: u8,
@@ -50,10 +50,10 @@ pub struct FlowKey {
 }
 
 impl FlowKey {
-    /// Longest encoding, in bytes.
+    /// The longest encoding, in bytes.
     const BYTES_MAX: usize = 41;
 
-    /// The key of the connection: the two endpoints in ascending order, so the same in both directions.
+    /// Returns the key of the connection: the two endpoints in ascending order, the same for both directions.
     pub fn connection(&self) -> Self {
         if (self.source, self.source_port) <= (self.destination, self.destination_port) {
             *self
@@ -62,7 +62,7 @@ impl FlowKey {
         }
     }
 
-    /// The key of the flow in the other direction.
+    /// Returns the key of the flow in the other direction.
     pub fn reversed(&self) -> Self {
         Self {
             source: self.destination,
@@ -73,12 +73,12 @@ impl FlowKey {
         }
     }
 
-    /// The source's IP address, if this is IP.
+    /// Returns the source's IP address, if this is IP.
     pub fn source_address(&self) -> Option<IpAddr> {
         self.address(&self.source)
     }
 
-    /// The destination's IP address, if this is IP.
+    /// Returns the destination's IP address, if this is IP.
     pub fn destination_address(&self) -> Option<IpAddr> {
         self.address(&self.destination)
     }
@@ -95,10 +95,10 @@ impl FlowKey {
         self.source_port != 0 || self.destination_port != 0
     }
 
-    /// Writes source address, destination address and, where there are any, ports as network cards hash them; answers
+    /// Writes source address, destination address and any ports in the order that network cards hash. Returns
     /// the length.
     fn tuple(&self, out: &mut [u8]) -> usize {
-        // Copies of a known length take no call.
+        // Copies of a constant length need no call.
         match self.network {
             Network::Ipv4 => self.tuple_of::<4>(out),
             Network::Ipv6 => self.tuple_of::<16>(out),
@@ -106,7 +106,7 @@ impl FlowKey {
         }
     }
 
-    /// The same, with addresses of so many bytes.
+    /// The same for addresses of `BYTES` bytes.
     #[inline]
     fn tuple_of<const BYTES: usize>(&self, out: &mut [u8]) -> usize {
         out[..BYTES].copy_from_slice(&self.source[..BYTES]);
@@ -119,7 +119,7 @@ impl FlowKey {
         2 * BYTES + 4
     }
 
-    /// Writes the whole key, different for different keys; answers the length.
+    /// Writes the whole key; different keys have different encodings. Returns the length.
     fn encode(&self, out: &mut [u8; Self::BYTES_MAX]) -> usize {
         let length = self.tuple(out);
         out[length] = self.protocol;
@@ -163,7 +163,7 @@ fn write_hardware(f: &mut fmt::Formatter<'_>, address: &[u8; 16]) -> fmt::Result
     write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
 }
 
-/// The name of an IP protocol: that of the well-known ones, else `ip-` and the number.
+/// Returns the name of an IP protocol: a well-known name, else `ip-` and the number.
 pub fn protocol_name(protocol: u8) -> std::borrow::Cow<'static, str> {
     match etherparse::IpNumber(protocol) {
         ip_number::TCP => "tcp".into(),
@@ -182,7 +182,7 @@ pub fn protocol_name(protocol: u8) -> std::borrow::Cow<'static, str> {
     }
 }
 
-/// The coarse kind of a packet, by which services are chosen.
+/// The coarse kind of a packet, by which rules choose services.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Kind {
     /// TCP, over either IP.
@@ -198,34 +198,35 @@ pub enum Kind {
     NonIp,
 }
 
-/// What the headers of one frame say.
+/// The parsed headers of one frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Headers {
     /// The coarse kind.
     pub kind: Kind,
     /// The flow the frame belongs to.
     pub key: FlowKey,
-    /// Where the IP header starts in the frame's bytes; none if this is not IP.
+    /// Offset of the IP header in the frame. `None`: this is not IP.
     pub ip_offset: Option<u32>,
-    /// Where the transport header (or a fragment's part of the packet) starts; none if this is not IP.
+    /// Offset of the transport header, or of a fragment's payload. `None`: this is not IP.
     pub transport_offset: Option<u32>,
-    /// Whether this is one fragment, the first or another, of an IP packet.
+    /// Whether this is a fragment of an IP packet, the first or another.
     pub fragment: bool,
-    /// Identifier of the outermost VLAN tag; 0 if there is none, or it has none.
+    /// Identifier of the outermost VLAN tag; 0: there is none, or the tag has none.
     pub vlan: u16,
-    /// Tunnels in which the IP packet is, of those that were to be looked into.
+    /// Number of tunnels around this IP packet, among those to look into.
     pub tunnels: u8,
     /// Whether this is TCP with SYN, FIN or RST.
     pub begins_or_ends: bool,
 }
 
 impl Headers {
-    /// Parses the headers of a frame. Never fails: what cannot be parsed belongs to a flow by link and hardware address.
+    /// Parses the headers of a frame. Never fails: an unreadable frame belongs to a flow by link and hardware
+    /// address.
     pub fn parse(frame: &Frame) -> Self {
         Self::parse_inside(frame, Tunnels::NONE)
     }
 
-    /// Parses the headers of a frame, those of the innermost IP packet in these tunnels.
+    /// Parses the headers of the innermost IP packet in these tunnels.
     #[inline(always)]
     pub fn parse_inside(frame: &Frame, tunnels: Tunnels) -> Self {
         if tunnels == Tunnels::NONE
@@ -237,21 +238,21 @@ impl Headers {
         Self::parse_any(frame, tunnels)
     }
 
-    /// The headers of a frame of the commonest kinds: Ethernet without tags, IPv4 or IPv6 without options, fragments or extensions,
-    /// whole headers of TCP or UDP. They are as [`Self::parse_any`] finds them, which takes several times as long. `None`: another
-    /// kind of frame.
+    /// Parses the most common frames: Ethernet without tags, IPv4 or IPv6 without options, fragments or
+    /// extensions, complete headers of TCP or UDP. The result is that of [`Self::parse_any`], which takes
+    /// several times as long. `None`: another kind of frame.
     #[inline(always)]
     fn parse_common(data: &[u8]) -> Option<Self> {
         let ether_type = u16::from_be_bytes(*data.get(12..)?.first_chunk()?);
         let packet = &data[ETHERNET_BYTES..];
-        // Addresses are numbers, which stay in registers; arrays of which a part is copied would go through memory.
+        // Addresses as numbers stay in registers; arrays copied in part would go through memory.
         let (network, protocol, transport_at, stated, [source, destination]) = match ether_type {
             ether_type::IPV4 => {
                 let header: &[u8; 20] = packet.first_chunk()?;
                 let &[0x45, _, l0, l1, _, _, f0, f1, _, protocol, _, _, ref addresses @ ..] = header else {
                     return None;
                 };
-                // A bit for more fragments, and the offset of this one.
+                // The bit for more fragments, and the offset of this one.
                 if u16::from_be_bytes([f0, f1]) & 0x3fff != 0 {
                     return None;
                 }
@@ -276,7 +277,7 @@ impl Headers {
             _ => return None,
         };
         let transport = packet.get(transport_at..transport_at + header_bytes)?;
-        // A packet that states less than its headers is not what it seems.
+        // A packet whose length is less than its headers is invalid.
         if stated < transport_at + header_bytes {
             return None;
         }
@@ -295,7 +296,7 @@ impl Headers {
         })
     }
 
-    /// The headers of a frame of any kind.
+    /// Parses the headers of a frame of any kind.
     #[inline(never)]
     fn parse_any(frame: &Frame, tunnels: Tunnels) -> Self {
         let outer = Outer::parse(frame.link, &frame.data);
@@ -304,7 +305,7 @@ impl Headers {
         };
         headers.vlan = outer.vlan;
         if tunnels != Tunnels::NONE {
-            // What follows the IP packet, padding for instance, is not inside it.
+            // Bytes behind the IP packet, such as padding, are not inside the tunnel.
             let mut data = &frame.data[..end];
             while usize::from(headers.tunnels) < Tunnels::DEPTH_MAX {
                 let Some((inner, end)) = headers.inner(data, tunnels) else { break };
@@ -315,7 +316,7 @@ impl Headers {
         headers
     }
 
-    /// The IP packet in the one that has these headers, if that is a tunnel, and where it ends.
+    /// Returns the IP packet inside the one with these headers, if it is a tunnel, and the inner packet's end.
     fn inner(&self, data: &[u8], tunnels: Tunnels) -> Option<(Self, usize)> {
         if self.fragment {
             return None;
@@ -333,7 +334,7 @@ impl Headers {
         Self::parse_ip(data, offset)
     }
 
-    /// The IP version: 4 or 6; none if this is not IP.
+    /// Returns the IP version: 4 or 6. `None`: this is not IP.
     pub const fn version(&self) -> Option<u8> {
         match self.key.network {
             Network::Ipv4 => Some(4),
@@ -342,7 +343,8 @@ impl Headers {
         }
     }
 
-    /// The headers of the IP packet at this offset, and where it ends: by what it says, but within the data.
+    /// Parses the IP packet at this offset. Returns its headers, and its end: that of its length field, within
+    /// the data.
     fn parse_ip(data: &[u8], offset: usize) -> Option<(Self, usize)> {
         let packet = data.get(offset..)?;
         let (ip, cut_extension) = LaxIpSlice::from_slice(packet).ok()?;
@@ -360,7 +362,7 @@ impl Headers {
             }
         };
         let payload = ip.payload();
-        // A fragment has no ports, not even the first one: all fragments of a packet are one flow.
+        // No fragment has ports here, not even the first: all fragments of a packet belong to one flow.
         let (protocol, ports) = if payload.fragmented {
             (fragmented_protocol(&ip), None)
         } else if cut_extension.is_some() {
@@ -385,8 +387,8 @@ impl Headers {
     }
 }
 
-/// The protocol of what was fragmented, which all fragments name alike. Extension headers behind that are in the first
-/// fragment alone: what the others have there is anything.
+/// Returns the protocol of a fragmented packet, which all fragments have in common. Only the first fragment has
+/// the extension headers behind it; the bytes there are arbitrary in the others.
 fn fragmented_protocol(ip: &LaxIpSlice<'_>) -> etherparse::IpNumber {
     match ip {
         LaxIpSlice::Ipv4(ip) => ip.header().protocol(),
@@ -406,7 +408,7 @@ fn fragmented_protocol(ip: &LaxIpSlice<'_>) -> etherparse::IpNumber {
     }
 }
 
-/// Bytes of the IP header with all its extensions.
+/// Returns the length of the IP header with all extensions, in bytes.
 fn header_bytes(ip: &LaxIpSlice<'_>) -> usize {
     match ip {
         LaxIpSlice::Ipv4(ip) => {
@@ -425,7 +427,7 @@ fn kind(network: Network, protocol: etherparse::IpNumber) -> Kind {
     }
 }
 
-/// The ports, which all transports that have some put first.
+/// Returns the ports, which all transports with ports have first.
 fn ports(protocol: etherparse::IpNumber, transport: &[u8]) -> Option<(u16, u16)> {
     match (protocol, transport) {
         (
@@ -439,18 +441,18 @@ fn ports(protocol: etherparse::IpNumber, transport: &[u8]) -> Option<(u16, u16)>
 /// The TCP flags that begin or end a connection.
 pub(crate) const FIN_SYN_RST: u8 = 0b111;
 
-/// Whether a TCP header has SYN, FIN or RST; not if it is cut before its flags.
+/// Returns whether a TCP header has SYN, FIN or RST; false if it is cut before its flags.
 fn begins_or_ends(transport: &[u8]) -> bool {
     transport.get(13).is_some_and(|flags| flags & FIN_SYN_RST != 0)
 }
 
-/// Ethernet types that matter here.
+/// The Ethernet types used here.
 mod ether_type {
     pub(super) const IPV4: u16 = 0x0800;
     pub(super) const IPV6: u16 = 0x86dd;
     pub(super) const VLAN: u16 = 0x8100;
     pub(super) const PROVIDER_VLAN: u16 = 0x88a8;
-    /// Stacked tags of before 802.1ad.
+    /// Stacked tags from before 802.1ad.
     pub(super) const STACKED_VLAN: u16 = 0x9100;
     pub(super) const PPPOE_SESSION: u16 = 0x8864;
     pub(super) const MPLS: u16 = 0x8847;
@@ -458,13 +460,13 @@ mod ether_type {
     pub(super) const MINIMUM: u16 = 0x0600;
 }
 
-/// Bytes of an Ethernet header without tags.
+/// Length of an Ethernet header without tags, in bytes.
 const ETHERNET_BYTES: usize = 14;
 
 /// The bits of a VLAN tag that identify the network; the others are priority and drop eligibility.
 const VLAN_IDENTIFIER: u16 = 0x0fff;
 
-/// What precedes the network layer.
+/// The headers before the network layer.
 #[derive(Default)]
 struct Outer {
     ether_type: u16,
@@ -500,7 +502,7 @@ impl Outer {
         })
     }
 
-    /// The two Linux cooked headers have the same fields at different places.
+    /// Reads a Linux cooked header. The two versions have the same fields at different places.
     fn cooked(data: &[u8], type_at: usize, source_at: usize, length: usize) -> Option<Self> {
         let header = data.get(..length)?;
         let ether_type = u16::from_be_bytes([header[type_at], header[type_at + 1]]);
@@ -508,22 +510,22 @@ impl Outer {
         Some(Self { ether_type, offset: length, source, ..Self::default() })
     }
 
-    /// The address family is in the byte order of a machine that is not known.
+    /// Reads the address family, in the byte order of an unknown machine.
     fn loopback(data: &[u8]) -> Option<Self> {
         let family = *data.first_chunk()?;
         let ether_type = match u32::from_le_bytes(family).min(u32::from_be_bytes(family)) {
             2 => ether_type::IPV4,
-            // IPv6 on the BSDs and on macOS.
+            // IPv6 on Linux, the BSDs and macOS.
             10 | 24 | 28 | 30 => ether_type::IPV6,
             _ => 0,
         };
         Some(Self { ether_type, offset: 4, ..Self::default() })
     }
 
-    /// Steps over VLAN tags, a PPPoE session's header and MPLS labels.
+    /// Skips VLAN tags, a PPPoE session header and MPLS labels.
     fn unwrap_tags(&mut self, data: &[u8]) {
         let mut tags = 0;
-        // Every step moves forward, so this ends with the data.
+        // Every step moves forward, so the loop ends with the data.
         while let Some(rest) = data.get(self.offset..) {
             let (ether_type, length) = match (self.ether_type, rest) {
                 (ether_type::VLAN | ether_type::PROVIDER_VLAN | ether_type::STACKED_VLAN, &[a, b, high, low, ..]) => {
@@ -546,7 +548,7 @@ impl Outer {
         }
     }
 
-    /// Where an IP header should start, if one should.
+    /// Returns the offset of the IP header, if the Ethernet type is IP.
     fn ip_offset(&self) -> Option<usize> {
         matches!(self.ether_type, ether_type::IPV4 | ether_type::IPV6).then_some(self.offset)
     }
@@ -571,7 +573,7 @@ impl Outer {
     }
 }
 
-/// The Ethernet type of an IP packet by its version nibble; 0 if it is no IP packet.
+/// Returns the Ethernet type of an IP packet by its version field; 0: it is no IP packet.
 fn by_version(packet: &[u8]) -> u16 {
     match packet.first().map(|byte| byte >> 4) {
         Some(4) => ether_type::IPV4,
@@ -580,20 +582,20 @@ fn by_version(packet: &[u8]) -> u16 {
     }
 }
 
-/// The two hashes by which a packet is steered; the same in both directions of a connection.
+/// The two hashes for steering, the same in both directions of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SteeringHashes {
-    /// SipHash-1-3 of the connection under a key drawn from the seed: what nobody outside can aim at.
+    /// SipHash-1-3 of the connection under a key drawn from the seed, so that an attacker cannot predict it.
     pub key: u64,
-    /// Toeplitz hash of the connection's sorted endpoints, as a network card computes it; for what is not IP, the low
-    /// bits of `key`.
+    /// Toeplitz hash of the connection's sorted endpoints, as network cards compute it. If this is not IP: the
+    /// low bits of `key`.
     pub rss: u32,
 }
 
-/// Bytes of the commonest keys: two IPv4 addresses, two ports, the protocol and the network.
+/// Length of the most common keys, in bytes: two IPv4 addresses, two ports, the protocol and the network.
 const IPV4_KEY_BYTES: usize = 4 + 4 + 2 + 2 + 1 + 4;
 
-/// Hashes flow keys: the same on every machine for a seed.
+/// Hashes flow keys. For one seed, the hashes are the same on every machine.
 #[derive(Clone, Debug)]
 pub struct KeyHasher {
     sip: SipHasher13,
@@ -601,25 +603,25 @@ pub struct KeyHasher {
 }
 
 impl KeyHasher {
-    /// A hasher under a key drawn from the seed.
+    /// Returns a hasher with a key drawn from the seed.
     pub fn new(seed: Seed) -> Self {
         let mut random = seed.stream("traffic/flow-key");
         let sip = SipHasher13::new_with_keys(random.bits(), random.bits());
         Self { sip, toeplitz: Toeplitz::new(&TOEPLITZ_KEY) }
     }
 
-    /// The hash of exactly this key, its direction included.
+    /// Returns the hash of this key, which depends on the direction.
     #[inline]
     pub fn flow(&self, key: &FlowKey) -> u64 {
         let mut bytes = [0; FlowKey::BYTES_MAX];
-        // A length that is known when this is compiled makes the hash a straight line.
+        // A constant length lets the compiler unroll the hash.
         match key.encode(&mut bytes) {
             IPV4_KEY_BYTES => self.sip.hash(&bytes[..IPV4_KEY_BYTES]),
             length => self.sip.hash(&bytes[..length]),
         }
     }
 
-    /// The hashes packets of this flow are steered by: those of its connection.
+    /// Returns the hashes for steering packets of this flow: those of its connection.
     pub fn steering(&self, key: &FlowKey) -> SteeringHashes {
         let connection = key.connection();
         let key = self.flow(&connection);
@@ -667,7 +669,8 @@ mod tests {
         data
     }
 
-    /// An IPv6 packet with these extension headers, given as type and content after the next-header byte.
+    /// Returns an IPv6 packet with these extension headers, given as type and content after the next-header
+    /// byte.
     fn ipv6_with(extensions: &[(u8, &[u8])], last: u8, payload: &[u8]) -> Vec<u8> {
         let mut content = Vec::new();
         for (i, (_, bytes)) in extensions.iter().enumerate() {
@@ -775,7 +778,7 @@ mod tests {
         assert_eq!(arp.kind, Kind::NonIp);
         assert_eq!(arp.key.to_string(), "link 1 type 0x0806 02:00:00:00:00:01 > 02:00:00:00:00:02");
         assert_ne!(arp.key, headers(LinkType::Ethernet, &ethernet(0x88cc, &[0; 28])).key);
-        // Two 802.3 frames of different lengths are one flow.
+        // Two 802.3 frames of different lengths belong to one flow.
         let llc = |length: u16| headers(LinkType::Ethernet, &ethernet(length, &[0x42; 40])).key;
         assert_eq!(llc(38), llc(39));
         assert_eq!(headers(LinkType::Other(104), &udp4()).kind, Kind::NonIp);
@@ -810,7 +813,7 @@ mod tests {
 
     #[test]
     fn rss_is_the_network_cards_hash_of_the_sorted_endpoints() {
-        // Microsoft's verification suite, a tuple whose source is the lower endpoint.
+        // From Microsoft's verification suite, a tuple whose source is the lower endpoint.
         let key = FlowKey {
             network: Network::Ipv4,
             protocol: 6,
@@ -831,7 +834,7 @@ mod tests {
         Headers::parse_inside(&frame, text.parse().unwrap())
     }
 
-    /// An IPv4 packet of this protocol.
+    /// Returns an IPv4 packet of this protocol.
     fn ipv4(protocol: u8, payload: &[u8]) -> Vec<u8> {
         let header =
             Ipv4Header::new(payload.len() as u16, 64, etherparse::IpNumber(protocol), [10, 0, 0, 1], [10, 0, 0, 2]);
@@ -840,7 +843,7 @@ mod tests {
         [data, payload.into()].concat()
     }
 
-    /// A UDP packet to this port.
+    /// Returns a UDP packet to this port.
     fn udp_to(port: u16, payload: &[u8]) -> Vec<u8> {
         ipv4(
             17,
@@ -870,11 +873,11 @@ mod tests {
             let found = inside(tunnel, &packet);
             assert_eq!((found.key, found.tunnels), (headers(LinkType::RawIp, &inner).key, 1), "{tunnel}");
             assert_eq!(found.ip_offset.unwrap() as usize, packet.len() - inner.len(), "{tunnel}");
-            // Not asked for, and of another tunnel: the flow is that of the tunnel.
+            // With this tunnel off, or another one on, the flow is that of the tunnel.
             for other in ["none", if tunnel == "gre" { "vxlan" } else { "gre" }] {
                 assert_eq!(inside(other, &packet), headers(LinkType::RawIp, &packet), "{tunnel} {other}");
             }
-            // Whatever is cut, nothing is read beyond it, and the outer addresses stay.
+            // For any cut, nothing behind it is read, and the outer addresses stay.
             for length in 20..packet.len() {
                 let cut = inside("all", &packet[..length]);
                 assert!(cut.transport_offset.unwrap_or(0) as usize <= length, "{tunnel} {length}");
@@ -890,7 +893,7 @@ mod tests {
         let arp = udp_to(4789, &[&[8, 0, 0, 0, 0, 0, 7, 0], &ethernet(0x0806, &[0; 28])[..]].concat());
         let mut fragment = ipv4(4, &inner);
         fragment[6] = 0x20;
-        // Padding behind the IP packet is not inside it.
+        // Padding behind the IP packet is not inside the tunnel.
         let padded = [ipv4(4, &[]), inner.clone()].concat();
         let half = ipv4(4, &inner[..19]);
         for packet in [arp, fragment, padded, half] {
@@ -911,7 +914,8 @@ mod tests {
 
     #[test]
     fn fragments_with_headers_that_only_the_first_has_share_one_key() {
-        // Destination options behind the fragment header, which the second fragment has not: its bytes are anything.
+        // Destination options behind the fragment header, which the second fragment lacks: its bytes there are
+        // arbitrary.
         let fragment = |offset: u16, more: bool, next: u8, rest: &[u8]| {
             let header =
                 Ipv6FragmentHeader::new(etherparse::IpNumber(next), IpFragOffset::try_new(offset).unwrap(), more, 7)
@@ -954,7 +958,7 @@ mod tests {
             ]
         }
 
-        /// Bytes that look like headers more often than chance has it.
+        /// Bytes that look like headers more often than random ones.
         fn bytes() -> impl Strategy<Value = Vec<u8>> {
             let part = prop_oneof![
                 prop::collection::vec(any::<u8>(), 0..24),
@@ -972,7 +976,7 @@ mod tests {
             prop::collection::vec(part, 0..8).prop_map(|parts| parts.concat())
         }
 
-        /// A frame of TCP or UDP, of which bits are flipped and the end is cut.
+        /// A TCP or UDP frame with flipped bits and the end cut off.
         fn nearly_common() -> impl Strategy<Value = Frame> {
             let packet = prop_oneof![
                 Just(udp4()),
@@ -988,7 +992,7 @@ mod tests {
                     let at = flip.index(data.len());
                     data[at] ^= 1 << bit;
                 }
-                // Half of them are whole.
+                // Half of the frames are complete.
                 data.truncate(data.len() - kept_off.saturating_sub(20));
                 Frame { link: LinkType::Ethernet, wire_length: data.len() as u32, data, ..Frame::default() }
             })
@@ -1012,7 +1016,7 @@ mod tests {
                         data[at] ^= 1 << (at % 8);
                     }
                 }
-                // IP lengths that reach to the end, so that there is something inside.
+                // IP lengths up to the end, so that the packet has contents.
                 if link == LinkType::RawIp && data.len() > 4 {
                     let length = (data.len() as u16).to_be_bytes();
                     data[2..4].copy_from_slice(&length);
@@ -1027,7 +1031,7 @@ mod tests {
                 if found.tunnels == 0 {
                     prop_assert_eq!(found, Headers::parse(&frame));
                 }
-                // Two fragments, or a fragment and nothing: no ports.
+                // Two fragments, or a fragment and no inner packet: no ports.
                 prop_assert!(!found.fragment || (found.key.source_port, found.key.destination_port) == (0, 0));
             }
         }

@@ -18,9 +18,9 @@ use crate::pace::CaptureClock;
 use crate::source::Source;
 use crate::tunnel::Tunnels;
 
-/// How many of the heaviest flows are listed.
+/// Number of heaviest flows in the list.
 const TOP_FLOWS: usize = 10;
-/// Packets from this length on count as this long in quantiles.
+/// In quantiles, longer packets count as this long, in bytes.
 const LENGTH_MAX: usize = 65_536;
 /// Lower limits of the length classes, in bytes.
 const LENGTH_CLASSES: [u32; 8] = [0, 64, 128, 256, 512, 1_024, 1_519, 9_001];
@@ -29,7 +29,7 @@ const LENGTH_CLASSES: [u32; 8] = [0, 64, 128, 256, 512, 1_024, 1_519, 9_001];
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Info {
-    /// What the source is.
+    /// The description of the source.
     pub input: String,
     /// Packets.
     pub packets: u64,
@@ -37,21 +37,21 @@ pub struct Info {
     pub bytes: u64,
     /// Bytes captured.
     pub captured_bytes: u64,
-    /// Packets of which less was captured than was on the wire.
+    /// Packets captured only in part.
     pub truncated_packets: u64,
-    /// Time of the first packet, in ns (since 1970 in a capture); none without packets.
+    /// Time of the first packet, in ns (since 1970 in a capture). `None`: there are no packets.
     pub first_time_ns: Option<u64>,
-    /// Time of the last packet, in ns; none without packets.
+    /// Time of the last packet, in ns. `None`: there are no packets.
     pub last_time_ns: Option<u64>,
-    /// From the earliest to the latest time, in ns.
+    /// Time from the earliest to the latest packet, in ns.
     pub duration_ns: u64,
-    /// Packets whose time is before that of the packet before.
+    /// Packets whose time is before that of the previous packet.
     pub backward_jumps: u64,
-    /// The longest way back of these, in ns.
+    /// The greatest step back among them, in ns.
     pub backward_jump_max_ns: u64,
-    /// Packets per second of the duration; none if that is 0.
+    /// Packets per second of the duration. `None`: the duration is 0.
     pub mean_rate_pps: Option<f64>,
-    /// Bits on the wire per second of the duration; none if that is 0.
+    /// Bits on the wire per second of the duration. `None`: the duration is 0.
     pub mean_rate_bps: Option<f64>,
     /// Packets by number of the link type.
     pub link_types: BTreeMap<u16, u64>,
@@ -59,46 +59,47 @@ pub struct Info {
     pub ipv4_packets: u64,
     /// IPv6 packets.
     pub ipv6_packets: u64,
-    /// Packets that are not IP, or broken.
+    /// Packets that are not IP, or invalid.
     pub other_packets: u64,
     /// Fragments.
     pub fragments: u64,
     /// IP packets by name of the protocol.
     pub protocols: BTreeMap<String, u64>,
-    /// Flows: 5-tuples, and what is not IP by type and hardware address.
+    /// Flows: 5-tuples; for packets that are not IP, type and hardware addresses.
     pub flows: u64,
-    /// Connections: flows of both directions together.
+    /// Connections: both directions of a flow together.
     pub connections: u64,
-    /// Whether the numbers of flows and connections, and the list of top flows, are exact. They are not when there were
-    /// more flows than the limit: one that came back after it had made room is then counted again.
+    /// Whether the numbers of flows and connections, and the list of top flows, are exact. They are not if
+    /// there were more flows than the limit: a flow that comes back after its eviction is counted again.
     pub flows_exact: bool,
     /// The flows with the most packets, heaviest first.
     pub top_flows: Vec<TopFlow>,
-    /// How many packets flows have; none without packets.
+    /// Packets per flow. `None`: there are no packets.
     pub flow_sizes: Option<FlowSizes>,
     /// Lengths of packets on the wire.
     pub lengths: Lengths,
-    /// How arrivals vary from millisecond to millisecond; none if the source is too short to say.
+    /// Burstiness of the arrivals. `None`: the source is too short.
     pub burstiness: Option<Burstiness>,
-    /// Where and how the source is damaged, if it is; all else is of the packets before.
+    /// Where and how the source is damaged; the other fields describe the packets before the damage. `None`: it
+    /// is not damaged.
     pub damage: Option<String>,
 }
 
-/// How many packets flows have. A flow that made room and came back counts anew.
+/// Packets per flow. A flow that comes back after its eviction counts as another one.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct FlowSizes {
     /// The mean.
     pub mean: f64,
-    /// Half of the flows have at most so many; quantiles are off by at most 1 %.
+    /// The median. Quantiles are off by at most 1 %.
     pub p50: u64,
-    /// Nine of ten flows have at most so many.
+    /// The 90 % quantile.
     pub p90: u64,
-    /// 99 of 100 flows have at most so many.
+    /// The 99 % quantile.
     pub p99: u64,
     /// The most packets of a flow.
     pub maximum: u64,
-    /// Share of all packets that the heaviest tenth of the flows has.
+    /// The heaviest tenth of the flows has this share of all packets.
     pub heaviest_tenth_share: f64,
 }
 
@@ -116,7 +117,7 @@ pub struct TopFlow {
     pub packet_share: f64,
 }
 
-/// Lengths of packets on the wire, in bytes; lengths from 65536 on count as that in the quantiles.
+/// Lengths of packets on the wire, in bytes; in the quantiles, longer ones count as 65536.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Lengths {
@@ -132,7 +133,7 @@ pub struct Lengths {
     pub p99: u32,
     /// The longest packet.
     pub maximum: u32,
-    /// How many packets are how long.
+    /// Packets by class of lengths.
     pub histogram: Vec<LengthClass>,
 }
 
@@ -142,37 +143,38 @@ pub struct Lengths {
 pub struct LengthClass {
     /// The shortest length of the class, in bytes.
     pub from: u32,
-    /// The longest length of the class, in bytes; none if there is no limit.
+    /// The longest length of the class, in bytes. `None`: there is no limit.
     pub to: Option<u32>,
     /// Packets of the class.
     pub packets: u64,
 }
 
-/// What flows are told apart by.
+/// How flows are distinguished.
 #[derive(Clone, Copy, Debug)]
 pub struct InfoOptions {
-    /// The most flows at a time.
+    /// Most flows at a time.
     pub flows: usize,
-    /// A flow that has no packet for so long has ended: the next with its key is another.
+    /// Idle timeout: a flow ends without a packet for this time, and the next packet with its key belongs to
+    /// another flow. `None`: no timeout.
     pub timeout: Option<Time>,
-    /// Tunnels that are looked into.
+    /// The tunnels to look into.
     pub tunnels: Tunnels,
 }
 
-/// Reads the source to its end and answers its statistics; `flows_max` flows are told apart at a time.
+/// Reads the source to its end, and returns its statistics, with at most `flows_max` flows at a time.
 ///
-/// Damage does not make this fail: it is part of the answer.
+/// Damage is not an error: it is part of the result.
 ///
 /// # Errors
-/// If the limit of flows is not valid, or the source fails with anything but damage.
+/// If the limit of flows is invalid, or the source fails for another reason than damage.
 pub fn info(source: &mut dyn Source, flows_max: usize) -> Result<Info, TrafficError> {
     info_with(source, &InfoOptions { flows: flows_max, timeout: None, tunnels: Tunnels::NONE })
 }
 
-/// As [`info`], with a timeout of flows, or a look into tunnels.
+/// Like [`info`], with an idle timeout, or inside tunnels.
 ///
 /// # Errors
-/// As [`info`], and if the timeout is not valid.
+/// Those of [`info`], and if the timeout is invalid.
 pub fn info_with(source: &mut dyn Source, options: &InfoOptions) -> Result<Info, TrafficError> {
     let mut tally = Tally::new(options)?;
     let mut frame = Frame::default();
@@ -187,7 +189,7 @@ pub fn info_with(source: &mut dyn Source, options: &InfoOptions) -> Result<Info,
     Ok(tally.finish(source.description(), damage))
 }
 
-/// What one flow has had.
+/// The counts of one flow.
 #[derive(Clone, Copy, Default)]
 struct FlowTally {
     packets: u64,
@@ -276,7 +278,7 @@ impl Tally {
         self.add_to_flow(&headers.key, frame.wire_length)
     }
 
-    /// Ends the flows and connections that are idle for the timeout.
+    /// Ends the flows and connections whose idle timeout is over.
     fn end_flows(&mut self, time: Time) {
         let now = self.clock.elapsed(time, false);
         while let Some((flow, key)) = self.flows.next_expired(now) {
@@ -306,7 +308,7 @@ impl Tally {
     }
 
     fn add_to_flow(&mut self, key: &FlowKey, length: u32) -> Result<(), TrafficError> {
-        // Known before, lest the key of the flow that ends is overwritten.
+        // Reads the key of the flow that ends before it is overwritten.
         let found = self.flows.classify_noting(key, |ended, old| {
             let tally = self.of_flow[ended.index()];
             count(&mut self.top, &mut self.sizes, tally, old);
@@ -421,7 +423,7 @@ impl Tally {
         }
     }
 
-    /// The smallest length that at least this many percent of the packets do not exceed.
+    /// Returns the smallest length that at least this percentage of the packets do not exceed.
     fn quantile(&self, percent: u64) -> u32 {
         let wanted = (u128::from(self.packets) * u128::from(percent)).div_ceil(100);
         let mut below = 0u128;
@@ -433,19 +435,20 @@ impl Tally {
     }
 }
 
-/// The number of packets that stands for this one, so that there are few: exact up to 256, then 128 steps to the double.
+/// Rounds a number of packets to a class, to keep the classes few: exact up to 256, then 128 steps per
+/// doubling.
 const fn size_class(packets: u64) -> u64 {
     let shift = (64 - packets.leading_zeros()).saturating_sub(8);
     packets >> shift << shift
 }
 
-/// Counts a flow that is over: its size, and among the heaviest, if it is one of them.
+/// Counts a flow that has ended: its size, and its rank among the heaviest.
 fn count(top: &mut Vec<(FlowTally, FlowKey)>, sizes: &mut BTreeMap<u64, u64>, tally: FlowTally, key: &FlowKey) {
     rank(top, tally, key);
     *sizes.entry(size_class(tally.packets)).or_default() += 1;
 }
 
-/// Enters a flow among the heaviest, if it is one of them; of equally heavy ones the smaller key goes first.
+/// Enters a flow into the list of the heaviest. Among equal ones, the smaller key comes first.
 fn rank(top: &mut Vec<(FlowTally, FlowKey)>, tally: FlowTally, key: &FlowKey) {
     let heavier = |other: &(FlowTally, FlowKey)| {
         (other.0.packets, other.0.bytes, core::cmp::Reverse(other.1))

@@ -1,9 +1,11 @@
 //! Traffic for humpyard: captures in and out, flows, classification, generators.
 //!
-//! A [`Source`] gives frames one after the other, from a capture file or a generator; a [`Classifier`] finds
-//! the flow, the client and the service of each; a [`Sink`] takes frames away. All of them work with a bounded amount of
-//! memory, whatever the length of the traffic. Generating, reading and classifying allocate nothing per packet (but for
-//! options of a pcapng packet); a capture's [`Sink`] does, for the time of a write.
+//! A [`Source`] returns frames one after the other, from a capture file or a generator. A [`Classifier`] finds
+//! the flow, the client and the service of each frame. A [`Sink`] takes frames. All use bounded memory, for
+//! traffic of any length.
+//!
+//! Generating, reading and classifying allocate nothing per packet, except for options of a pcapng packet. A
+//! capture's [`Sink`] allocates during a write.
 //!
 //! ```
 //! use humpyard_core::{frame::Frame, random::Seed};

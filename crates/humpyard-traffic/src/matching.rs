@@ -1,11 +1,11 @@
-//! Kinds of packets that a rule can speak of.
+//! Kinds of packets that rules distinguish.
 
 use core::str::FromStr;
 
 use crate::error::{TrafficError, by_name};
 use crate::header::{Headers, Kind};
 
-/// What packets a rule speaks of.
+/// A kind of packets.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Match {
     /// Every packet.
@@ -20,7 +20,7 @@ pub enum Match {
     Ipv4,
     /// IPv6.
     Ipv6,
-    /// Whatever is neither TCP nor UDP nor ICMP, IP or not.
+    /// All packets other than TCP, UDP and ICMP, IP or not.
     Other,
 }
 
@@ -35,12 +35,12 @@ impl Match {
         ("other", Self::Other),
     ];
 
-    /// The name in a configuration.
+    /// Returns the name in a configuration.
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(_, value)| *value == self).map_or("", |(name, _)| name)
     }
 
-    /// Whether a packet with these headers is meant.
+    /// Returns whether a packet with these headers is of this kind.
     pub fn matches(self, headers: &Headers) -> bool {
         match self {
             Self::Any => true,

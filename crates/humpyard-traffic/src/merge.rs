@@ -1,4 +1,4 @@
-//! Several sources as one, by the times of their frames.
+//! Merges several sources by the times of their frames.
 
 use core::cmp::Reverse;
 use core::mem;
@@ -12,17 +12,17 @@ use crate::error::TrafficError;
 use crate::opening::open;
 use crate::source::{Polled, Source};
 
-/// Gives the frames of several sources by their times, as one wire would have them; of frames of one time those of the source
-/// named first go first.
+/// A source of the frames of several sources, in the order of their times, as on one wire. Among equal times, the
+/// source named first comes first.
 ///
-/// Each source stays in its own order: a frame whose clock went back comes when its turn in its source comes. When a source is
-/// damaged the others go on; the damage is told at the end. Memory is one frame for each source.
+/// The order within each source stays: a frame whose time went back keeps its place there. If a source is
+/// damaged, the others continue, and the damage is reported at the end. Memory is one frame per source.
 pub struct Merge {
     description: String,
     sources: Vec<Input>,
-    /// The sources that have a head, by its time.
+    /// The sources whose next frame was read, by its time.
     ready: BinaryHeap<Reverse<(Time, usize)>>,
-    /// The first damage.
+    /// The first damage, if any.
     damage: Option<TrafficError>,
 }
 
@@ -34,15 +34,15 @@ struct Input {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// It has a head, which is among those that are ready.
+    /// Its next frame was read, and it is in `ready`.
     Ready,
-    /// Its next frame has yet to be read.
+    /// Its next frame was not read yet.
     Open,
     Ended,
 }
 
 impl Merge {
-    /// These sources as one.
+    /// Returns these sources as one.
     pub fn new(sources: Vec<Box<dyn Source + Send>>) -> Self {
         let description = sources.iter().map(|source| source.description()).collect::<Vec<_>>().join(" + ");
         let ready = BinaryHeap::with_capacity(sources.len());
@@ -50,7 +50,8 @@ impl Merge {
         Self { description, sources: sources.into_iter().map(input).collect(), ready, damage: None }
     }
 
-    /// Reads a head for every source that has none; false if one has none now, and may have one later.
+    /// Reads the next frame of every source that has none. Returns false if a source has no frame now, but may
+    /// have one later.
     fn fill(&mut self, read: impl Fn(&mut dyn Source, &mut Frame) -> Result<Polled, TrafficError>) -> bool {
         let mut all = true;
         if self.ready.len() == self.sources.len() {
@@ -73,7 +74,7 @@ impl Merge {
         all
     }
 
-    /// Gives the first of the heads; at the end the damage, if there was any.
+    /// Returns the earliest of the frames that were read; at the end, the damage, if any.
     fn take(&mut self, frame: &mut Frame) -> Result<bool, TrafficError> {
         let Some(Reverse((_, number))) = self.ready.pop() else {
             return self.damage.take().map_or(Ok(false), Err);
@@ -102,17 +103,17 @@ impl Source for Merge {
         &self.description
     }
 
-    /// Each source counts the same.
+    /// Every source has the same weight.
     fn progress(&self) -> Option<f64> {
         let parts: Option<Vec<f64>> = self.sources.iter().map(|input| input.source.progress()).collect();
         parts.map(|parts| parts.iter().sum::<f64>() / parts.len().max(1) as f64)
     }
 }
 
-/// Opens sources as [`open`] does; several are merged by the times of their frames.
+/// Opens sources like [`open`]; several are merged by the times of their frames.
 ///
 /// # Errors
-/// As [`open`]; if there is none, or the standard input is among them twice.
+/// Those of [`open`]; if there is no source, or the standard input is named twice.
 pub fn open_all(sources: &[String], seed: Seed) -> Result<Box<dyn Source + Send>, TrafficError> {
     if sources.iter().filter(|source| *source == "-").count() > 1 {
         return Err(TrafficError::usage("the standard input can be read once only; use a file for the other"));
@@ -132,7 +133,7 @@ mod tests {
     use super::*;
     use crate::error::Damage;
 
-    /// Times, each with a name; a name of 0 is a pause, and 255 is damage.
+    /// Times, each with a name. Name 0 is a pause, and 255 is damage.
     struct Listed(&'static str, Vec<(u64, u8)>);
 
     impl Source for Listed {

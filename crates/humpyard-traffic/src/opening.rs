@@ -1,4 +1,4 @@
-//! Opening sources by name: captures and generators, and what is made of other sources.
+//! Opens sources by name: captures, generators, and sources made from others.
 
 use core::sync::atomic::AtomicBool;
 use std::io;
@@ -12,10 +12,11 @@ use crate::generate::{self, ComposeOptions};
 use crate::source::{Source, refuse_interface};
 use crate::steer_record::{RecordSource, is_record};
 
-/// Opens a source: a capture file, `-` for a capture on the standard input, a record of `humpyard steer` (`.jsonl`), or
-/// `gen:PROFILE:name=value,...`.
+/// Opens a source: a capture file, `-` for a capture on the standard input, a record of `humpyard steer`
+/// (`.jsonl`), or `gen:PROFILE:name=value,...`.
 ///
-/// The seed rules what a generator draws, and when the packets of a record arrive; a capture does not depend on it.
+/// The seed determines the output of a generator, and the arrival times of a record's packets. A capture does
+/// not depend on it.
 ///
 /// # Errors
 /// If the text names none of these, or the capture is unusable.
@@ -37,22 +38,26 @@ pub fn open(source: &str, seed: Seed) -> Result<Box<dyn Source + Send>, TrafficE
     Ok(if reader.is_file() { Box::new(reader) } else { Box::new(Background::new(reader)) })
 }
 
-/// Composes traffic: every arrival is the next packet of one of the flows that go on.
+/// Composes traffic: every arrival is the next packet of one of the active flows.
 ///
 /// # Errors
-/// If a source or the law cannot be opened, or the payloads hold no IP packet. Damaged payloads serve as far as they
-/// are good, and the damage is told at the end.
+/// If a source or the law cannot be opened, or the payloads contain no IP packet. Damaged payloads are used up
+/// to the damage, which is reported at the end.
 pub fn compose(options: &ComposeOptions, seed: Seed) -> Result<Box<dyn Source + Send>, TrafficError> {
     Ok(Box::new(generate::composed(options, seed, open)?))
 }
 
-/// Scales the traffic of a capture file, or of a generated source, by its number of flows. `stop` ends the first
-/// reading of the input.
+/// Scales the traffic of a capture file, or of a generated source, by its number of flows. `stop` ends the
+/// first reading of the input.
 ///
 /// # Errors
-/// If the factor is not from 0.0001 to 256; if the input cannot be read, or not twice; if there are not enough
-/// addresses for the copies, which takes a capture that knows much of the Internet; if it was stopped. Damage comes
-/// as an error after all packets before it.
+/// - The factor is not from 0.0001 to 256.
+/// - The input cannot be read, or cannot be read twice.
+/// - There are too few addresses for the copies; that needs a capture with a large part of the Internet's
+///   addresses.
+/// - The reading was stopped.
+///
+/// Damage is returned as an error after all packets before it.
 pub fn scale(input: &str, factor: f64, seed: Seed, stop: &AtomicBool) -> Result<Box<dyn Source + Send>, TrafficError> {
     Ok(Box::new(generate::scaled(input, factor, seed, stop, open)?))
 }

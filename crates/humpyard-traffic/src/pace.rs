@@ -1,47 +1,49 @@
-//! When frames arrive: as captured, faster or slower, or at a rate of one's own.
+//! Arrival times of frames: as captured, faster or slower, or at a fixed rate.
 
 use humpyard_core::unit::Time;
 
-/// How arrival times are made.
+/// The rule for arrival times.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub enum Pace {
     /// As captured, from the first frame on.
     #[default]
     Trace,
-    /// As captured, with every gap multiplied by this.
+    /// As captured, with every gap multiplied by this factor.
     Stretched(f64),
-    /// So many frames per second, evenly.
+    /// Evenly spaced, at this rate in frames/s.
     PacketsPerSecond(f64),
 }
 
-/// A step back of more than this is a jump of the clock; a smaller one is a packet that was captured late.
+/// A greater step back is a jump of the clock; a smaller one is a packet captured late.
 const JUMP_BACK: Time = Time::from_ns(1_000_000_000);
-/// A step of more than this is a jump of the clock, and not time in which no packet came.
+/// A greater step forward is a jump of the clock, not a gap between packets.
 const JUMP_FORWARD: Time = Time::from_ns(3_600 * 1_000_000_000);
 
-/// How often the clock of a capture jumped.
+/// Counts of a capture's clock jumps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ClockJumps {
-    /// By more than a second back.
+    /// Jumps back by more than a second.
     pub backward: u64,
-    /// By more than an hour forward.
+    /// Jumps forward by more than an hour.
     pub forward: u64,
 }
 
-/// The time that passes in a capture, whose own clock may jump: it never goes back.
+/// The elapsed time in a capture, whose own clock may jump. It never goes back.
 ///
-/// A packet that is a second or less before the one before it comes together with that one, and time goes on when the clock
-/// has caught up. A step further back is a jump: the packet comes together with the one before, and time goes on from there.
+/// After a step back of at most a second, a packet arrives with the previous one, and time stands still until
+/// the clock has caught up. A greater step back is a jump: the packet arrives with the previous one, and time
+/// continues from there.
 #[derive(Clone, Debug, Default)]
 pub struct CaptureClock {
-    /// By the clock of the capture, when it was `elapsed`; none before the first packet.
+    /// The capture's clock at the time `elapsed`. `None`: no packet was seen.
     reference: Option<Time>,
     elapsed: Time,
     jumps: ClockJumps,
 }
 
 impl CaptureClock {
-    /// The time from the first packet to one with this time, in which a jump forward passes at once if `skip` is set.
+    /// Returns the time from the first packet to a packet with this time. If `skip` is set, a jump forward
+    /// takes no time.
     #[inline(always)]
     pub fn elapsed(&mut self, captured: Time, skip: bool) -> Time {
         let reference = *self.reference.get_or_insert(captured);
@@ -61,10 +63,10 @@ impl CaptureClock {
     }
 }
 
-/// Gives each frame of a source its arrival time: never before that of the frame before it.
+/// Gives each frame of a source its arrival time: never before that of the previous frame.
 ///
-/// Where arrivals are as captured, jumps of the capture's clock (more than a second back, more than an hour forward) take no
-/// time, and are counted.
+/// With arrivals as captured, jumps of the capture's clock (more than a second back, more than an hour forward)
+/// take no time, and are counted.
 #[derive(Clone, Debug)]
 pub struct Pacer {
     pace: Pace,
@@ -75,19 +77,19 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// A pacer whose first frame arrives at 0.
+    /// Returns a pacer whose first frame arrives at 0.
     pub fn new(pace: Pace) -> Self {
         Self { pace, clock: CaptureClock::default(), skip: true, frames: 0, latest: Time::ZERO }
     }
 
-    /// With long gaps as they are: for a source whose clock is known to be good, such as a generator.
+    /// Keeps long gaps: for a source with a reliable clock, such as a generator.
     #[must_use]
     pub fn with_long_gaps(mut self) -> Self {
         self.skip = false;
         self
     }
 
-    /// The arrival of the next frame, which was captured at this time.
+    /// Returns the arrival time of the next frame, which was captured at this time.
     #[inline]
     pub fn arrival(&mut self, captured: Time) -> Time {
         let arrival = match self.pace {
@@ -100,14 +102,15 @@ impl Pacer {
         self.latest
     }
 
-    /// Adds the arrivals of the next frames, which were captured at these times.
+    /// Adds the arrival times of the next frames, which were captured at these times.
     ///
-    /// Inlined into a large caller, the loop keeps its state in memory: 8 more instructions a frame.
+    /// Never inlined: within a large caller, the loop would keep its state in memory and need 8 more
+    /// instructions per frame.
     #[inline(never)]
     pub fn add_arrivals(&mut self, captured: impl IntoIterator<Item = Time>, arrivals: &mut Vec<Time>) {
         let captured = captured.into_iter();
         match self.pace {
-            // Time elapses without steps back, so that each arrival is the latest.
+            // Elapsed time never goes back, so each arrival is the latest.
             Pace::Trace => {
                 // A copy stays in registers.
                 let (mut clock, skip) = (self.clock.clone(), self.skip);
@@ -118,7 +121,7 @@ impl Pacer {
         }
     }
 
-    /// Jumps of the capture's clock so far; none where arrivals do not follow it.
+    /// Returns the jumps of the capture's clock up to now; 0 if arrivals do not follow that clock.
     pub fn jumps(&self) -> ClockJumps {
         self.clock.jumps
     }
@@ -140,7 +143,7 @@ mod tests {
         assert_eq!(arrivals(Pace::PacketsPerSecond(1e8), [1000, 1010, 1030, 1030]), [0, 10, 20, 30]);
     }
 
-    /// Whatever the clock of the capture does.
+    /// For any clock of the capture.
     #[test]
     fn many_frames_are_paced_as_one_by_one() {
         for pace in [Pace::Trace, Pace::Stretched(0.3), Pace::PacketsPerSecond(1e6)] {
@@ -173,10 +176,10 @@ mod tests {
         let mut arrivals = |captured: &[u64]| -> Vec<u64> {
             captured.iter().map(|&time| pacer.arrival(Time::from_ns(time)).as_ns()).collect()
         };
-        // Exactly a second back is late; more is a jump, after which time goes on.
+        // A step back of a second is a late packet; a greater one is a jump, after which time continues.
         assert_eq!(arrivals(&[start, start + 5, start + 5 - SECOND, start + 7]), [0, 5, 5, 7]);
         assert_eq!(arrivals(&[start + 6 - SECOND, start + 9 - SECOND, start + 30 - SECOND]), [7, 10, 31]);
-        // An hour is a gap; more is a jump. A single wild time is two jumps, and nothing is lost after it.
+        // An hour is a gap; more is a jump. A single wild time is two jumps, and all later times are right.
         let later = start + 30 - SECOND + 3_600 * SECOND;
         let hour = 31 + 3_600 * SECOND;
         assert_eq!(arrivals(&[later, u64::MAX, later + 1, later + 5]), [hour, hour, hour, hour + 4]);

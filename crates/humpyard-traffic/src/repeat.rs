@@ -1,4 +1,4 @@
-//! Sources played several times, their clock running on.
+//! Plays sources several times, with a continuous clock.
 
 use std::sync::Arc;
 
@@ -14,29 +14,30 @@ use crate::tunnel::Tunnels;
 
 type Opened = Box<dyn Source + Send>;
 
-/// Sources that are opened anew when they end, so many times in all. Each round starts one mean gap of the first round after
-/// the latest packet of the one before, and has the times of the first, shifted: so what one round has in order, all have.
+/// Sources that are opened again when they end, for a number of rounds. Each round starts one mean gap of the
+/// first round after the latest packet of the previous round. Its times are those of the first round, shifted,
+/// so that the order of packets is the same in all rounds.
 pub struct Repeat {
     open: Box<dyn Fn() -> Result<Opened, TrafficError> + Send>,
     source: Opened,
-    /// This round, from 0.
+    /// The current round, from 0.
     round: u64,
     rounds: u64,
-    /// From the start of a round to that of the next; known after the first.
+    /// Time from the start of a round to that of the next; known after the first round.
     period: Time,
-    /// What is added to the times of this round.
+    /// Added to the times of the current round.
     shift: Time,
     /// The earliest and the latest time of the first round.
     span: Option<(Time, Time)>,
-    /// Of the first round.
+    /// Packets of the first round.
     packets: u64,
 }
 
 impl Repeat {
-    /// Opens sources to be played so many times; several are merged by the times of their frames.
+    /// Opens sources for this many rounds; several are merged by the times of their frames.
     ///
     /// # Errors
-    /// As [`open_all`]; and a pipe, which cannot be played again.
+    /// Those of [`open_all`]; and for a pipe, which cannot be played again.
     pub fn open(sources: &[String], seed: Seed, rounds: u64) -> Result<Self, TrafficError> {
         if sources.iter().any(|source| source == "-") && rounds > 1 {
             return Err(TrafficError::usage("the standard input can be played once only; use a file to repeat"));
@@ -45,10 +46,10 @@ impl Repeat {
         Self::new(move || open_all(&sources, seed), rounds)
     }
 
-    /// Opens a source to be played this many times.
+    /// Opens a source for this many rounds.
     ///
     /// # Errors
-    /// As `open`, which is called for each round.
+    /// Those of `open`, which each round calls.
     pub fn new(
         open: impl Fn() -> Result<Opened, TrafficError> + Send + 'static,
         rounds: u64,
@@ -79,7 +80,7 @@ impl Repeat {
         Ok(true)
     }
 
-    /// Puts a frame in its place in time.
+    /// Shifts the time of a frame for the current round.
     fn place(&mut self, time: &mut Time) {
         if self.round == 0 {
             let (earliest, latest) = self.span.unwrap_or((*time, *time));
@@ -186,7 +187,7 @@ mod tests {
         path
     }
 
-    /// Bursts end within rounds and go on over their ends; the source's end is found once.
+    /// Bursts end within rounds, and cross the ends of rounds; the source ends once.
     #[test]
     fn bursts_have_the_frames_that_come_one_by_one() {
         let directory = tempfile::tempdir().unwrap();

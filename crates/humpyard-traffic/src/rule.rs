@@ -1,9 +1,11 @@
-//! Rules: which packets get which service, and belong to which client.
+//! Rules, which give packets a service and a client.
 //!
-//! A rule has [`Conditions`], all of which must hold; the first rule that matches counts. Rules are compiled once, to sets of
-//! bits, masks and ranges, and found by an index of protocols, addresses, ports and VLAN identifiers. What a rule says of a flow is remembered with the flow, so that the number of rules costs nothing
-//! from its second packet on: conditions look at nothing that differs among the packets of a flow but for VLAN identifier and
-//! fragmentation, and these are remembered too.
+//! A rule has [`Conditions`], which must all hold; the first matching rule counts. Rules are compiled once to
+//! bit sets, masks and ranges. An index of protocols, addresses, ports and VLAN identifiers finds the matching
+//! rule.
+//!
+//! Each flow remembers its rule, so the number of rules costs nothing from its second packet on. Within a flow,
+//! only the VLAN identifier and fragmentation can change the result; the flow remembers these, too.
 
 use core::fmt;
 use core::net::IpAddr;
@@ -21,18 +23,18 @@ use crate::error::TrafficError;
 use crate::header::{FlowKey, Headers, Network};
 use crate::matching::Match;
 
-/// One condition that a rule can have.
+/// A condition that a rule can have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Key {
     /// The name, in kebab case.
     pub name: &'static str,
-    /// What it looks at, in one line.
+    /// The field that it tests, in one line.
     pub summary: &'static str,
-    /// The values it takes; several are joined by `+`, and one of them must match.
+    /// The accepted values. Several are joined by `+`, and one of them must match.
     pub accepts: &'static str,
 }
 
-/// Every condition that a rule can have. One that is not given holds for every packet.
+/// Every condition that a rule can have. A missing condition holds for every packet.
 pub const KEYS: &[Key] = &[
     Key {
         name: "protocol",
@@ -62,7 +64,7 @@ pub const KEYS: &[Key] = &[
 const PREFIXES: &str = "a prefix such as 10.0.0.0/8 or 2001:db8::/32, or an address";
 const PORTS: &str = "1 to 65535, or a range such as 8000-8099";
 
-/// Which packets a rule speaks of: those for which all of its conditions hold.
+/// The conditions of a rule, which must all hold.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Conditions {
     classes: Classes,
@@ -79,7 +81,7 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// None: every packet is meant.
+    /// Returns conditions that match every packet.
     pub const fn any() -> Self {
         Self {
             classes: Classes::ALL,
@@ -96,7 +98,7 @@ impl Conditions {
         }
     }
 
-    /// The packets of a kind.
+    /// Returns conditions that match the packets of a kind.
     pub fn of(kind: Match) -> Self {
         let text = if kind == Match::Any { String::new() } else { format!("protocol={}", kind.name()) };
         Self { classes: Classes::of(kind), text, ..Self::any() }
@@ -105,7 +107,7 @@ impl Conditions {
     /// Adds a condition: a name of [`KEYS`], and values joined by `+`, of which one must match.
     ///
     /// # Errors
-    /// An unknown name, a value that is not taken, a name given twice.
+    /// An unknown name, an invalid value, a name given twice.
     pub fn set(&mut self, name: &str, values: &str) -> Result<(), TrafficError> {
         let name = name.replace('_', "-");
         let key = KEYS.iter().find(|key| key.name == name);
@@ -123,7 +125,7 @@ impl Conditions {
         Ok(())
     }
 
-    /// Adds a condition; the error is the value that is not taken.
+    /// Adds a condition. The error is the invalid value.
     fn narrow<'a>(&mut self, name: &str, values: &'a str) -> Result<(), &'a str> {
         match name {
             "protocol" => self.classes = self.classes.and(&Classes::union(each(values, Classes::parse)?)),
@@ -151,27 +153,27 @@ impl Conditions {
         Ok(())
     }
 
-    /// Whether every packet is meant.
+    /// Returns whether every packet matches.
     pub fn is_any(&self) -> bool {
         self.meaning() == Self::any()
     }
 
-    /// The same conditions, however they were written.
+    /// Returns the same conditions without their text.
     fn meaning(&self) -> Self {
         Self { text: String::new(), ..self.clone() }
     }
 
-    /// Whether no packet can be meant: the conditions contradict each other.
+    /// Returns whether no packet can match, because the conditions contradict each other.
     pub fn is_none(&self) -> bool {
         self.possible().is_empty()
     }
 
-    /// Whether a condition looks at the direction, for which the local prefixes must be known.
+    /// Returns whether a condition tests the direction, which needs the local prefixes.
     pub const fn needs_local(&self) -> bool {
         self.directions != Direction::ALL
     }
 
-    /// The packets that these conditions leave possible, by version and protocol.
+    /// Returns the versions and protocols that these conditions can match.
     fn possible(&self) -> Classes {
         let mut classes = self.classes;
         for ports in [&self.source_port, &self.destination_port, &self.port] {
@@ -196,7 +198,8 @@ impl Conditions {
         classes
     }
 
-    /// Whether all that these conditions ask beside version and protocol holds for every packet that `other` means.
+    /// Returns whether the conditions other than version and protocol hold for every packet that `other`
+    /// matches.
     fn is_wider_but_for_classes(&self, other: &Self) -> bool {
         let sources = covers(&self.source, &other.source);
         let destinations = covers(&self.destination, &other.destination);
@@ -215,7 +218,7 @@ impl Conditions {
                 || self.fragment == Some(false) && other.has_ports())
     }
 
-    /// Whether it asks for a port, which no fragment has.
+    /// Returns whether a condition tests a port, which no fragment has.
     fn has_ports(&self) -> bool {
         ![&self.source_port, &self.destination_port, &self.port].iter().all(|ports| ports.is_any())
     }
@@ -227,12 +230,12 @@ impl fmt::Display for Conditions {
     }
 }
 
-/// The values that are joined by `+`; the error is the one that is not taken.
+/// Reads values joined by `+`. The error is the invalid value.
 fn each<T>(values: &str, parse: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, &str> {
     values.split('+').map(|value| parse(value.trim()).ok_or(value.trim())).collect()
 }
 
-/// A prefix, or an address alone; bits beyond the length are a slip.
+/// Reads a prefix, or a single address. Bits beyond the length are an error.
 pub(crate) fn prefix(text: &str) -> Option<IpNet> {
     let prefix = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from)).ok()?;
     (prefix == prefix.trunc()).then_some(prefix)
@@ -242,7 +245,7 @@ fn port(text: &str) -> Option<(u16, u16)> {
     range(text, 1, u16::MAX)
 }
 
-/// No tag is 0, as it is in a tag that gives no more than a priority.
+/// Reads identifiers. `none` is 0, as in a tag with only a priority.
 fn vlan(text: &str) -> Option<(u16, u16)> {
     if text == "none" { Some((0, 0)) } else { range(text, 1, 4094) }
 }
@@ -257,7 +260,7 @@ const fn is_v4(prefix: &IpNet) -> bool {
     matches!(prefix, IpNet::V4(_))
 }
 
-/// Whether each of these prefixes is in one of those that cover; none is all.
+/// Returns whether each narrow prefix is inside a wide one; no prefix means all addresses.
 fn covers(wide: &[IpNet], narrow: &[IpNet]) -> bool {
     let wide_enough = || {
         let wide = IpNet::aggregate(&wide.to_vec());
@@ -266,7 +269,7 @@ fn covers(wide: &[IpNet], narrow: &[IpNet]) -> bool {
     wide.is_empty() || (!narrow.is_empty() && wide_enough())
 }
 
-/// A set of numbers as ranges in ascending order, which do not touch; none at all is every number.
+/// A set of numbers as disjoint, ascending ranges that do not touch. Empty: every number.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Ranges(Vec<(u16, u16)>);
 
@@ -289,12 +292,12 @@ impl Ranges {
         self.0.is_empty()
     }
 
-    /// The same numbers as prefixes.
+    /// Returns the same numbers as prefixes.
     fn prefixes(&self) -> Vec<Prefix> {
         self.0.iter().flat_map(|&(first, last)| Prefix::of_range(first, last)).collect()
     }
 
-    /// One of the numbers, if not all are meant.
+    /// Returns one of the numbers. `None`: the set has every number.
     fn one(&self) -> Option<u128> {
         self.0.first().map(|&(first, _)| Prefix::short(first))
     }
@@ -309,11 +312,11 @@ impl Ranges {
     }
 }
 
-/// A set of IP versions with protocols, and of what is not IP: a bit for each.
+/// A set of pairs of IP version and protocol, and of packets that are not IP: a bit for each.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Classes([u64; 9]);
 
-/// The class of what is not IP.
+/// The class of packets that are not IP.
 const NOT_IP: usize = 512;
 
 impl Classes {
@@ -324,7 +327,7 @@ impl Classes {
         Self(words)
     };
 
-    /// The class of a packet: its protocol, 256 more for IPv6, or not IP.
+    /// Returns the class of a packet: its protocol, plus 256 for IPv6; or not IP.
     #[inline]
     fn class(key: &FlowKey) -> usize {
         match key.network {
@@ -367,7 +370,7 @@ impl Classes {
         Self::with(0..NOT_IP)
     }
 
-    /// Protocols of which ports are known.
+    /// Returns the protocols whose ports are parsed.
     fn with_ports() -> Self {
         let protocols = [ip_number::TCP, ip_number::UDP, ip_number::SCTP, ip_number::DCCP, ip_number::UDP_LITE];
         Self::union(protocols.map(|protocol| Self::protocol(protocol.0)).to_vec())
@@ -409,7 +412,7 @@ impl Classes {
         *self == Self::NONE
     }
 
-    /// The same classes as prefixes; none where there would be many.
+    /// Returns the same classes as prefixes; empty if there would be many.
     fn prefixes(&self) -> Vec<Prefix> {
         const FEW: usize = 4;
         let classes = (0..=NOT_IP as u16).filter(|&class| self.contains(usize::from(class)));
@@ -418,19 +421,19 @@ impl Classes {
     }
 }
 
-/// Where an IP packet goes, seen from the local prefixes.
+/// The direction of an IP packet relative to the local prefixes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Direction {
     Out,
     In,
     Local,
     Transit,
-    /// It is not IP.
+    /// The packet is not IP.
     None,
 }
 
 impl Direction {
-    /// The bits of all.
+    /// The bits of all directions.
     const ALL: u8 = 0b1_1111;
 
     fn parse(text: &str) -> Option<Self> {
@@ -457,32 +460,33 @@ impl Direction {
     }
 }
 
-/// A rule: these packets get this service.
+/// A rule: conditions, and the outcome for matching packets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rule {
-    /// The packets.
+    /// The conditions.
     pub conditions: Conditions,
-    /// What becomes of them.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
-/// What a rule says of its packets.
+/// The outcome of a rule for its packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Outcome {
     /// Their service.
     pub service: ServiceId,
-    /// The client that they belong to, where clients are those of the rules.
+    /// Their client, if rules define the clients.
     pub client: ClientId,
-    /// The chain of services that they go through, where there are chains.
+    /// Their chain of services, if there are chains.
     pub chain: ChainId,
-    /// The weight of their client, where clients are flows or connections: of the first packet's rule.
+    /// The weight of their client, if clients are flows or connections. The rule of the client's first packet
+    /// counts.
     pub weight: Weight,
-    /// Its weight at the link behind the cores, likewise.
+    /// The client's weight at the link behind the cores, likewise.
     pub link_weight: Weight,
 }
 
 impl Rule {
-    /// The packets of a kind get this service; client and chain have its number.
+    /// Returns a rule that gives packets of a kind this service; client and chain have its number.
     pub fn of(kind: Match, service: ServiceId) -> Self {
         let (client, chain) = (ClientId(u32::from(service.0)), ChainId(service.0));
         let (weight, link_weight) = (Weight::ONE, Weight::ONE);
@@ -490,18 +494,18 @@ impl Rule {
     }
 }
 
-/// The rules that no packet can reach, by index: all that they mean goes to rules before them.
+/// Returns the rules that no packet can reach, by index, because earlier rules match all their packets.
 ///
-/// Found is what a comparison of conditions shows, one by one and, for versions and protocols, of all earlier rules together.
-/// A rule whose packets several earlier rules take by addresses or ports together is not found. A rule is compared with up to
-/// [`COMPARED_MAX`] earlier rules that match a packet of its own.
+/// It compares conditions one by one; for versions and protocols, with all earlier rules together. It does not
+/// find a rule that several earlier rules cover together by addresses or ports. It compares a rule with up to
+/// [`COMPARED_MAX`] earlier rules that match one of its packets.
 pub fn shadowed(rules: &[Conditions]) -> Vec<usize> {
     let asked: Vec<_> = (0..).zip(rules).flat_map(|(at, rule)| asked(at, rule, Vec::new())).collect();
     let index = FirstMatch::new(&asked);
     (0..rules.len()).filter(|&at| is_shadowed(rules, &index, at)).collect()
 }
 
-/// Earlier rules that [`shadowed`] compares a rule with.
+/// Most earlier rules that [`shadowed`] compares with a rule.
 pub const COMPARED_MAX: usize = 100;
 
 fn is_shadowed(rules: &[Conditions], index: &FirstMatch<SIDES>, at: usize) -> bool {
@@ -510,7 +514,7 @@ fn is_shadowed(rules: &[Conditions], index: &FirstMatch<SIDES>, at: usize) -> bo
     if left.is_empty() {
         return true;
     }
-    // Whoever is wider matches these addresses and ports, too.
+    // A wider rule matches these addresses and ports, too.
     let address = |prefixes: &[IpNet]| prefixes.first().map(|prefix| Masked::new(prefix).bits);
     let both = |one: Option<u128>, either: Option<u128>| one.into_iter().chain(either).collect::<Vec<u128>>();
     let points = [
@@ -533,10 +537,11 @@ fn is_shadowed(rules: &[Conditions], index: &FirstMatch<SIDES>, at: usize) -> bo
     left.is_empty()
 }
 
-/// Sides of a packet by which rules are found: class, addresses, ports, VLAN identifier.
+/// Fields by which the index finds rules: class, addresses, ports, VLAN identifier.
 const SIDES: usize = 6;
 
-/// What a rule asks on each side, beside the classes; in alternatives, where either address or either port will do.
+/// Returns the rule's condition in each field except the class: several alternatives, if either address or
+/// either port may match.
 fn asked(rule: u32, conditions: &Conditions, classes: Vec<Prefix>) -> Vec<Asked<SIDES>> {
     let Conditions { source, destination, address, source_port, destination_port, port, vlan, .. } = conditions;
     let prefixes = |prefixes: &Vec<IpNet>| -> Vec<Prefix> {
@@ -554,7 +559,8 @@ fn asked(rule: u32, conditions: &Conditions, classes: Vec<Prefix>) -> Vec<Asked<
     asked
 }
 
-/// What is asked of two sides of which each has a condition, and one of both. The latter parts rules only where it is alone.
+/// Returns the conditions on two fields, from one for each and one for either. The last is used only if the
+/// first two are empty.
 fn either(one: Vec<Prefix>, other: Vec<Prefix>, both: Vec<Prefix>) -> Vec<[Vec<Prefix>; 2]> {
     if both.is_empty() || !one.is_empty() || !other.is_empty() {
         return vec![[one, other]];
@@ -562,7 +568,7 @@ fn either(one: Vec<Prefix>, other: Vec<Prefix>, both: Vec<Prefix>) -> Vec<[Vec<P
     vec![[both.clone(), Vec::new()], [Vec::new(), both]]
 }
 
-/// A prefix as a mask and what it leaves; of IPv4 the first 32 bits.
+/// A prefix as a mask and its bits; an IPv4 address is in the first 32.
 #[derive(Clone, Copy, Debug)]
 struct Masked {
     v4: bool,
@@ -590,7 +596,7 @@ impl Masked {
     }
 }
 
-/// What rules look at in the headers of a packet.
+/// The fields of a packet that rules test.
 #[derive(Clone, Copy, Debug)]
 struct Looked {
     class: usize,
@@ -605,7 +611,7 @@ struct Looked {
 }
 
 impl Looked {
-    /// What it is on each side.
+    /// Returns the packet's value in each field.
     #[inline]
     const fn point(&self) -> [u128; SIDES] {
         let ports = [Prefix::short(self.source_port), Prefix::short(self.destination_port)];
@@ -614,7 +620,8 @@ impl Looked {
     }
 }
 
-/// The index of rules. One that asks for just what an earlier one does is never the first that matches, and left out.
+/// Returns the index of rules. A rule with the same conditions as an earlier one never matches first, and is
+/// left out.
 fn index(rules: &[Rule], compiled: &[Compiled]) -> FirstMatch<SIDES> {
     let mut known = HashSet::with_capacity(rules.len());
     let new = rules.iter().zip(compiled).zip(0..).filter(|((rule, _), _)| known.insert(rule.conditions.meaning()));
@@ -623,10 +630,10 @@ fn index(rules: &[Rule], compiled: &[Compiled]) -> FirstMatch<SIDES> {
     FirstMatch::new(&asked)
 }
 
-/// A rule, ready to be matched.
+/// A rule in compiled form.
 #[derive(Clone, Debug)]
 struct Compiled {
-    /// Versions and protocols that all conditions together leave.
+    /// Versions and protocols that all conditions together allow.
     classes: Classes,
     source: Vec<Masked>,
     destination: Vec<Masked>,
@@ -684,38 +691,38 @@ fn within(prefixes: &[Masked], v4: bool, address: u128) -> bool {
     prefixes.iter().any(|prefix| prefix.contains(v4, address))
 }
 
-/// Rules that are matched; each flow remembers its own.
+/// Compiled rules, with the rule of each flow.
 #[derive(Clone, Debug)]
 pub(crate) struct RuleSet {
     rules: Arc<Matcher>,
-    /// By flow what was found for its last packet; empty where there are too few rules to remember.
+    /// The match of each flow's last packet; empty if there are too few rules to remember.
     remembered: Vec<Remembered>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Remembered {
-    /// What in the packet could differ from others of its flow.
+    /// The fields that can differ from other packets of the flow.
     varying: u32,
-    /// The rule, by its number.
+    /// The number of the rule.
     rule: u32,
 }
 
-/// Rules that are matched, whatever came before.
+/// Compiled rules, independent of earlier packets.
 #[derive(Debug)]
 pub(crate) struct Matcher {
     rules: Vec<Compiled>,
     /// `None`: there are few rules.
     index: Option<FirstMatch<SIDES>>,
     local: Vec<Masked>,
-    /// Whether a rule looks at the VLAN identifier, or at fragments.
+    /// Whether a rule tests the VLAN identifier, or fragments.
     looks_at: (bool, bool),
 }
 
-/// So many rules are faster matched than remembered.
+/// Up to this many rules, matching is faster than remembering.
 const FEW: usize = 4;
 
 impl RuleSet {
-    /// Rules for so many flows. The last gets what no rule matches.
+    /// Returns rules for this many flows. The last rule gets the packets that no other matches.
     pub(crate) fn new(rules: &[Rule], local: &[IpNet], flows: usize) -> Self {
         let remembered = if rules.len() <= FEW { 0 } else { flows };
         let unknown = Remembered { varying: u32::MAX, rule: 0 };
@@ -730,18 +737,18 @@ impl RuleSet {
         Self { rules: Arc::new(rules), remembered: vec![unknown; remembered] }
     }
 
-    /// The rules, if nothing is remembered of flows: then the first match is all there is to find.
+    /// Returns the rules, if flows remember nothing. Then the first match is the complete result.
     pub(crate) fn few(&self) -> Option<Arc<Matcher>> {
         self.remembered.is_empty().then(|| Arc::clone(&self.rules))
     }
 
-    /// What the rule of this number says.
+    /// Returns the outcome of the rule with this number.
     #[inline]
     pub(crate) fn outcome(&self, rule: u32) -> &Outcome {
         &self.rules.rules[rule as usize].outcome
     }
 
-    /// The number of the rule for a packet of this flow.
+    /// Returns the number of the rule for a packet of this flow.
     #[inline]
     pub(crate) fn find(&mut self, flow: FlowId, new: bool, headers: &Headers) -> u32 {
         let Some(remembered) = self.remembered.get_mut(flow.index()) else { return self.rules.first_match(headers) };
@@ -754,17 +761,17 @@ impl RuleSet {
 }
 
 impl Matcher {
-    /// What rules look at that may differ among the packets of a flow.
+    /// Returns the tested fields that can differ within a flow.
     #[inline]
     fn varying(&self, headers: &Headers) -> u32 {
         let vlan = if self.looks_at.0 { u32::from(headers.vlan) } else { 0 };
         vlan << 1 | u32::from(self.looks_at.1 && headers.fragment)
     }
 
-    /// The number of the first rule that matches.
+    /// Returns the number of the first rule that matches.
     #[inline]
     pub(crate) fn first_match(&self, headers: &Headers) -> u32 {
-        // The last rule gets what no other matches.
+        // The last rule gets the packets that no other matches.
         if self.rules.len() == 1 { 0 } else { self.first_of_several(headers) }
     }
 
@@ -797,10 +804,10 @@ impl Matcher {
     }
 }
 
-/// Reads prefixes joined by commas or `+`: those of the local side.
+/// Reads the prefixes of the local side, joined by commas or `+`.
 ///
 /// # Errors
-/// What is no prefix, or has bits set beyond its length.
+/// If one is no prefix, or has bits set beyond its length.
 pub fn parse_local(text: &str) -> Result<Vec<IpNet>, TrafficError> {
     let parts = text.split([',', '+']).map(str::trim);
     parts
@@ -820,7 +827,7 @@ mod tests {
     use super::*;
     use crate::header::Kind;
 
-    /// Conditions as people say them: names and values.
+    /// Conditions as text: names and values.
     type Said = Vec<(&'static str, Vec<&'static str>)>;
 
     const PROTOCOLS: &[&str] =
@@ -914,7 +921,7 @@ mod tests {
         )
     }
 
-    /// Whether all that is said holds, by reading the words anew for every packet.
+    /// Returns whether all conditions hold, by reading their text for each packet.
     fn holds(said: &Said, headers: &Headers, local: &[IpNet]) -> bool {
         said.iter().all(|(name, values)| values.iter().any(|value| holds_one(name, value, headers, local)))
     }
@@ -964,7 +971,7 @@ mod tests {
     }
 
     proptest! {
-        /// Few rules and many, with flows that are remembered from packet to packet.
+        /// Few rules and many, with flows that remember their rules.
         #[test]
         fn compiled_rules_agree_with_a_naive_matcher(
             saids in prop_oneof![prop::collection::vec(said(), 0..12), prop::collection::vec(said(), 30..60)],
@@ -981,10 +988,10 @@ mod tests {
             let mut set = RuleSet::new(&rules, &local, 4);
             let mut flows: [Option<Headers>; 4] = [None; 4];
             for (flow, renew, headers) in packets {
-                // Packets of a flow have one key; VLAN identifier and fragmentation are a packet's own.
+                // Packets of a flow have one key; VLAN identifier and fragmentation may differ.
                 let known = flows[flow as usize].filter(|_| !renew);
                 let headers = Headers { key: known.map_or(headers.key, |known| known.key), ..headers };
-                // Fragments have no ports, so a flow with ports has none.
+                // Fragments have no ports, so a flow with ports has no fragments.
                 let headers = known.map_or(headers, |known| {
                     let fragment = headers.fragment && known.version().is_some() && known.key.source_port == 0;
                     Headers { kind: known.kind, fragment, ..headers }
@@ -997,7 +1004,7 @@ mod tests {
             }
         }
 
-        /// What is found by the index is what a comparison of each rule with all before it finds.
+        /// The index finds the same shadowed rules as a comparison of each rule with all before it.
         #[test]
         fn shadows_are_those_of_a_naive_comparison(saids in prop::collection::vec(said(), 1..40)) {
             let rules: Vec<Conditions> = saids.iter().map(compiled).collect();
@@ -1009,7 +1016,7 @@ mod tests {
             prop_assert_eq!(shadowed(&rules), (0..rules.len()).filter(is_shadowed).collect::<Vec<_>>());
         }
 
-        /// What is called shadowed is never the first to match; what is called impossible never matches.
+        /// A shadowed rule never matches first; an impossible rule never matches.
         #[test]
         fn shadowed_rules_match_nothing_first(
             saids in prop::collection::vec(said(), 1..8),
@@ -1036,7 +1043,7 @@ mod tests {
         conditions
     }
 
-    /// Rules for networks and ports, clients and servers, as those who have 100,000 write them.
+    /// Returns rules for networks and ports, clients and servers, like real sets of 100,000.
     fn many() -> Vec<Rule> {
         let rule = |at: u32| {
             let text = match at % 4 {

@@ -1,4 +1,4 @@
-//! Where frames go.
+//! Destinations of frames.
 
 use humpyard_core::frame::Frame;
 use serde::{Deserialize, Serialize};
@@ -9,30 +9,30 @@ use crate::source::refuse_interface;
 
 /// Takes frames, one after the other.
 pub trait Sink {
-    /// Takes a frame; it is copied, not kept.
+    /// Writes a copy of a frame.
     ///
     /// # Errors
     /// If the sink cannot hold it.
     fn write(&mut self, frame: &Frame) -> Result<(), TrafficError>;
 
-    /// As [`Sink::write`], for who has no use for the frame any more: it may be kept, and another, with anything in it, left in its
+    /// Like [`Sink::write`], but the sink may keep the frame, and leave another one with any contents in its
     /// place.
     ///
     /// # Errors
-    /// As [`Sink::write`].
+    /// Those of [`Sink::write`].
     fn take(&mut self, frame: &mut Frame) -> Result<(), TrafficError> {
         self.write(frame)
     }
 
-    /// Hears that a frame will not be written: it was dropped, or its service has consumed it.
+    /// Reports that a frame will not be written: it was dropped, or its service has consumed it.
     ///
     /// # Errors
-    /// If that cannot be passed on to whoever waits for it.
+    /// If the report cannot be passed on.
     fn discard(&mut self, _frame: &Frame) -> Result<(), TrafficError> {
         Ok(())
     }
 
-    /// Passes on what was written so far, where somebody may wait for it: on a pipe.
+    /// Passes on everything written up to now, if a reader may wait for it: on a pipe.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -40,58 +40,59 @@ pub trait Sink {
         Ok(())
     }
 
-    /// Sends what was held back to go together with more: a driver says so whenever it has done a round of work.
+    /// Sends frames that were held back to form a batch. A driver calls this after each round of work.
     ///
     /// # Errors
-    /// If it cannot be sent.
+    /// If they cannot be sent.
     fn send(&mut self) -> Result<(), TrafficError> {
         Ok(())
     }
 
-    /// Waits for what is on its way out, and gives up what cannot leave: nothing is written any more, and from then on
-    /// [`Sink::sent`] stays as it is.
+    /// Waits for frames being sent, and gives up those that cannot leave. No frame may be written afterwards,
+    /// and [`Sink::sent`] no longer changes.
     ///
     /// # Errors
-    /// If it cannot be sent.
+    /// If they cannot be sent.
     fn close(&mut self) -> Result<(), TrafficError> {
         self.flush()
     }
 
-    /// What went out by each interface so far; empty where the sink is none.
+    /// Returns the counts of each interface up to now; empty if the sink is not an interface.
     fn sent(&self) -> Vec<Sent> {
         Vec::new()
     }
 
-    /// Completes what was written and answers how many packets it is. A sink that is dropped instead leaves no file.
+    /// Completes the output, and returns the number of packets written. A sink that is dropped instead leaves
+    /// no file.
     ///
     /// # Errors
     /// If the rest cannot be written.
     fn finish(self: Box<Self>) -> Result<u64, TrafficError>;
 }
 
-/// What went out by an interface, and what did not. A frame that a sink took and has not yet sent is in neither.
+/// The counts of frames sent by an interface. A frame that the sink took and has not sent yet is not counted.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Sent {
-    /// The interface, as the run names it.
+    /// The interface, as named for the run.
     pub port: String,
-    /// Frames that the system took.
+    /// Frames that the system accepted.
     pub frames: u64,
-    /// Frames that it had no room for.
+    /// Frames lost because the system had no room.
     pub full: u64,
-    /// Frames longer than the interface passes on.
+    /// Frames longer than the interface accepts.
     pub too_long: u64,
-    /// Frames that found the interface down.
+    /// Frames lost because the interface was down.
     pub down: u64,
-    /// Frames that services made, where nothing goes out but what came in: by the verdicts of a queue.
+    /// Frames made by services for an output that accepts only packets that came in: the verdicts of a queue.
     #[serde(default)]
     pub made: u64,
-    /// Packets whose verdict was to drop them, because the run did not forward them; of a queue.
+    /// For a queue: packets that got the verdict to drop them, because the run did not forward them.
     #[serde(default)]
     pub discarded: u64,
 }
 
 impl Sent {
-    /// Adds what went out by the same interface by another socket.
+    /// Adds the counts of the same interface at another socket.
     pub fn add(&mut self, other: &Self) {
         let Self { port: _, frames, full, too_long, down, made, discarded } = other;
         self.frames += frames;
@@ -102,13 +103,13 @@ impl Sent {
         self.discarded += discarded;
     }
 
-    /// Packets lost so far: the system did not take them.
+    /// Returns the packets lost up to now: the system did not accept them.
     pub const fn lost(&self) -> u64 {
         self.full + self.too_long + self.down
     }
 }
 
-/// Takes frames, counts them, and keeps nothing.
+/// Counts frames, and keeps nothing.
 #[derive(Clone, Debug, Default)]
 pub struct NullSink {
     packets: u64,
@@ -129,7 +130,7 @@ impl Sink for NullSink {
 /// Opens a destination: a capture file by its extension, `-` for a pcap on the standard output, or `null:`.
 ///
 /// # Errors
-/// If the text names none of these, or the file cannot be made.
+/// If the text names none of these, or the file cannot be created.
 pub fn create(destination: &str) -> Result<Box<dyn Sink + Send>, TrafficError> {
     if destination == "null:" {
         return Ok(Box::new(NullSink::default()));

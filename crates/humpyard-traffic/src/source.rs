@@ -1,4 +1,4 @@
-//! Where frames come from.
+//! Sources of frames.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -11,21 +11,21 @@ use crate::error::TrafficError;
 use crate::header::Headers;
 use crate::tunnel::Tunnels;
 
-/// What a source has now.
+/// The result of polling a source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Polled {
     /// A frame.
     Frame,
-    /// Nothing now; perhaps later.
+    /// No frame now, perhaps later.
     NotYet,
-    /// Nothing any more.
+    /// No more frames.
     End,
 }
 
-/// A packet of a flow that has a number.
+/// A packet whose flow has a number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Numbered {
-    /// When it was captured.
+    /// Capture time.
     pub time: Time,
     /// The number of its flow.
     pub flow: u64,
@@ -33,31 +33,31 @@ pub struct Numbered {
     pub length: u32,
 }
 
-/// Flows that have numbers. A generator knows the flow of a packet before the packet has headers.
+/// Flows with numbers. A generator knows the flow of a packet before the packet has headers.
 pub trait NumberedFlows: Send + Sync {
-    /// The headers of the packets of this flow, which are the same for all of them: none begins or ends a connection. Different
-    /// numbers may have the same headers.
+    /// Returns the headers of the packets of this flow, which all have the same headers; no packet begins or
+    /// ends a connection. Different numbers may have the same headers.
     fn headers(&self, flow: u64) -> Headers;
 }
 
-/// Gives frames, one after the other.
+/// Returns frames, one after the other.
 pub trait Source {
-    /// Fills the frame with the next packet, reusing its buffer; false when there is none left.
+    /// Fills the frame with the next packet, and reuses its buffer. Returns false if there is no more packet.
     ///
     /// # Errors
-    /// If the source is damaged beyond the packets it gave so far. After an error the source is at its end.
+    /// If the source is damaged behind the packets returned up to now. After an error, the source has ended.
     fn next(&mut self, frame: &mut Frame) -> Result<bool, TrafficError>;
 
-    /// As [`Source::next`], without waiting where a frame may be long in coming: on a pipe.
+    /// Like [`Source::next`], but does not wait for a frame that may take long: on a pipe.
     ///
     /// # Errors
-    /// As [`Source::next`].
+    /// Those of [`Source::next`].
     fn poll(&mut self, frame: &mut Frame) -> Result<Polled, TrafficError> {
         Ok(if self.next(frame)? { Polled::Frame } else { Polled::End })
     }
 
-    /// As [`Source::poll`], for several frames: fills them from the first on, as long as there are any. Returns how many it
-    /// filled, and what it found then: [`Polled::Frame`] if it filled all.
+    /// Like [`Source::poll`], for several frames: fills them in order while there are packets. Returns the
+    /// number filled, and the result of the last poll: [`Polled::Frame`] if all were filled.
     fn poll_burst(&mut self, frames: &mut [Frame]) -> (usize, Result<Polled, TrafficError>) {
         for (filled, frame) in frames.iter_mut().enumerate() {
             match self.poll(frame) {
@@ -68,11 +68,11 @@ pub trait Source {
         (frames.len(), Ok(Polled::Frame))
     }
 
-    /// As [`Source::next`], for who needs no bytes: the frame has its time and its length on the wire, and perhaps its bytes;
-    /// `headers` is what they say, inside these tunnels.
+    /// Like [`Source::next`], for callers that need no bytes. The frame has its time and its length on the
+    /// wire, and may have its bytes. `headers` are its headers inside these tunnels.
     ///
     /// # Errors
-    /// As [`Source::next`].
+    /// Those of [`Source::next`].
     fn next_headers(
         &mut self,
         frame: &mut Frame,
@@ -91,84 +91,84 @@ pub trait Source {
         None
     }
 
-    /// Adds the next packets of a source with [`Source::numbered_flows`] to `packets`, at most `most` of them. Returns false when
-    /// none is left.
+    /// Adds the next packets of a source with [`Source::numbered_flows`] to `packets`, at most `most`. Returns
+    /// false if there is no more packet.
     ///
     /// # Errors
-    /// As [`Source::next`].
+    /// Those of [`Source::next`].
     fn next_numbered(&mut self, packets: &mut Vec<Numbered>, most: usize) -> Result<bool, TrafficError> {
         let _ = (packets, most);
         Ok(false)
     }
 
-    /// What the source is, for messages: a file's name, or a generator's full specification.
+    /// Returns a description for messages: a file's name, or a generator's full specification.
     fn description(&self) -> &str;
 
-    /// How much of the source has been given, from 0 to 1; none where that is not known.
+    /// Returns the part of the source already returned, from 0 to 1. `None`: it is not known.
     fn progress(&self) -> Option<f64> {
         None
     }
 
-    /// What becomes readable when [`Source::poll`] may have a frame again, for who sleeps until then. Empty where a source
-    /// never keeps its reader waiting, or cannot tell.
+    /// Returns descriptors that become readable when [`Source::poll`] may have a frame again, for callers that
+    /// sleep. Empty if the source never blocks, or has none.
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         Vec::new()
     }
 
-    /// Frames that have arrived at an interface and were not taken, in a ring of bounded size. `None` where the source is none, or
-    /// cannot tell.
+    /// Returns the number of frames that wait in an interface's ring. `None`: the source is not an interface,
+    /// or does not know.
     fn waiting(&self) -> Option<u64> {
         None
     }
 
-    /// Lets about `frames` wait, at most: an interface drops what comes beyond that, as soon and as cheaply as it can. They
-    /// count as missed. Without it, as many wait as the ring has room for.
+    /// Limits the waiting frames to about `frames`: an interface drops further ones as early and cheaply as it
+    /// can, and counts them as missed. Without this limit, as many frames wait as fit into the ring.
     fn hold(&mut self, frames: u64) {
         let _ = frames;
     }
 
-    /// Gives up what was not taken, where somebody waits for it: nothing is read any more.
+    /// Gives up frames that were not taken, if another party waits for them. No frame may be read afterwards.
     ///
     /// # Errors
-    /// If the system does not take it back.
+    /// If the system refuses to take them back.
     fn close(&mut self) -> Result<(), TrafficError> {
         Ok(())
     }
 
-    /// What each interface has counted so far; empty where the source is none.
+    /// Returns the counts of each interface up to now; empty if the source is not an interface.
     ///
     /// # Errors
-    /// If the system does not tell.
+    /// If the system does not return them.
     fn received(&mut self) -> Result<Vec<Received>, TrafficError> {
         Ok(Vec::new())
     }
 }
 
-/// What came by an interface.
+/// The counts of frames received by an interface.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Received {
-    /// The interface, as the run names it.
+    /// The interface, as named for the run.
     pub port: String,
-    /// Frames that were given to the run. One that the system had put together from several counts as so many.
+    /// Frames given to the run. A frame that the system assembled from several counts as several.
     pub frames: u64,
-    /// Frames that arrived and found no room in the ring, so that the system dropped them.
+    /// Frames that the system dropped because the ring was full.
     pub missed: u64,
-    /// Frames in the ring that nobody had taken when this was counted.
+    /// Frames in the ring that were not taken when this was counted.
     pub left: u64,
-    /// Frames that were no good: cut short by the system, or not to be cut up into packets.
+    /// Invalid frames: cut short by the system, or impossible to split into packets.
     pub malformed: u64,
-    /// Packets that passed without having been looked into, by a queue that fails open: they did not come in, and were not dropped.
+    /// Packets that a queue passed unseen, because it fails open. They neither came in, nor were dropped.
     #[serde(default)]
     pub passed: u64,
 }
 
 impl Received {
-    /// Packets that the interface has dropped so far, by the reason that results give.
+    /// Returns the packets that the interface dropped up to now, with the names used in results.
     pub const fn dropped(&self) -> [(&'static str, u64); 3] {
         [("port_missed", self.missed), ("port_malformed", self.malformed), ("port_left", self.left)]
     }
 
-    /// Adds what came by the same interface to another socket.
+    /// Adds the counts of the same interface at another socket.
     pub fn add(&mut self, other: &Self) {
         let Self { port: _, frames, missed, left, malformed, passed } = other;
         self.frames += frames;
@@ -178,13 +178,14 @@ impl Received {
         self.passed += passed;
     }
 
-    /// Packets lost so far. Those left in the ring are not among them: they wait, or the run has ended before they were served.
+    /// Returns the packets lost up to now. Those left in the ring do not count: they wait, or the run ended
+    /// before they were served.
     pub const fn lost(&self) -> u64 {
         self.missed + self.malformed
     }
 }
 
-// A method that is not passed on would do nothing, unseen.
+// A method missing here would silently do nothing.
 #[deny(clippy::missing_trait_methods)]
 impl<S: Source + ?Sized> Source for Box<S> {
     fn next(&mut self, frame: &mut Frame) -> Result<bool, TrafficError> {
@@ -245,18 +246,18 @@ impl<S: Source + ?Sized> Source for Box<S> {
     }
 }
 
-/// What the names of live interfaces begin with, by the way frames are taken from them.
+/// Prefixes of the names of live interfaces, by the way to take frames from them.
 pub const INTERFACES: [&str; 4] = ["iface:", "xdp:", "tun:", QUEUE];
 
-/// What the name of a queue of the kernel begins with, whose packets leave by the verdicts on them.
+/// Prefix of the name of a kernel queue, whose packets leave by verdicts.
 pub const QUEUE: &str = "nfqueue:";
 
-/// Whether this names a live interface rather than a capture or a generator.
+/// Returns whether the text names a live interface, instead of a capture or a generator.
 pub fn is_interface(text: &str) -> bool {
     INTERFACES.iter().any(|prefix| text.starts_with(prefix))
 }
 
-/// Refuses a live interface where there is to be something that can be read at any time.
+/// Rejects a live interface, where the input must be readable at any time.
 pub(crate) fn refuse_interface(text: &str) -> Result<(), TrafficError> {
     if is_interface(text) {
         return Err(TrafficError::usage(format!(

@@ -1,4 +1,4 @@
-//! Which of several dispatchers a packet goes to.
+//! Assigns packets to one of several dispatchers.
 
 use humpyard_core::frame::Frame;
 use humpyard_core::random::Seed;
@@ -6,12 +6,12 @@ use humpyard_core::random::Seed;
 use crate::header::{Headers, KeyHasher};
 use crate::tunnel::Tunnels;
 
-/// Spreads connections over dispatchers: both directions of one go to the same, by a hash of its key that is none of those by
-/// which packets are steered afterwards, or a dispatcher's cores would not all have their part.
+/// Spreads connections over dispatchers; both directions of a connection go to the same one. The hash for this
+/// is independent of those for steering. Otherwise, the cores of a dispatcher would get unequal parts.
 ///
-/// What is one connection is what the [`Classifier`](crate::Classifier) takes for one: packets that are in a tunnel that is looked
-/// into are those inside, all fragments between two addresses belong together, and what is not IP is told apart by link, type
-/// and hardware addresses.
+/// Connections are those of the [`Classifier`](crate::Classifier). A packet in a tunnel to look into belongs to
+/// the inner connection. All fragments between two addresses belong together. Packets that are not IP are
+/// distinguished by link, type and hardware addresses.
 #[derive(Clone, Debug)]
 pub struct Spread {
     dispatchers: u64,
@@ -20,13 +20,14 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Over so many dispatchers, at least one, with the tunnels of their classifiers and the seed of the run.
+    /// Returns a spread over this many dispatchers, at least one, with the tunnels of their classifiers and the
+    /// seed of the run.
     pub fn new(dispatchers: usize, tunnels: Tunnels, seed: Seed) -> Self {
         let seed = Seed(seed.stream("traffic/spread").bits());
         Self { dispatchers: dispatchers.max(1) as u64, tunnels, hasher: KeyHasher::new(seed) }
     }
 
-    /// The dispatcher of this frame, from 0. O(1).
+    /// Returns the dispatcher of this frame, from 0. O(1).
     #[inline]
     pub fn dispatcher(&self, frame: &Frame) -> usize {
         let key = Headers::parse_inside(frame, self.tunnels).key.connection();
@@ -45,13 +46,13 @@ mod tests {
     use crate::source::Source;
     use crate::test_captures::{manifest, traces_directory};
 
-    /// Every frame of a source, with its connection by a classifier that never ends one.
+    /// Returns every frame of a source, with its connection by a classifier that never ends one.
     fn connections(source: &mut dyn Source, tunnels: Tunnels) -> Vec<(u32, Frame)> {
         let config =
             ClassifierConfig { flows: 1 << 20, granularity: Granularity::Connection, tunnels, ..Default::default() };
         let mut classifier = Classifier::new(config).unwrap();
         let (mut frame, mut frames) = (Frame::default(), Vec::new());
-        // Damage ends a source as its end does.
+        // Damage ends a source, too.
         while let Ok(true) = source.next(&mut frame) {
             let packet = classifier.classify(&frame).unwrap().packet;
             classifier.release(&packet);
@@ -98,12 +99,13 @@ mod tests {
         let mean = by_connection.len() as f64 / 4.0;
         for dispatcher in 0..4 {
             let count = by_connection.values().filter(|&&other| other == dispatcher).count() as f64;
-            // Five standard deviations of a fair draw.
+            // Five standard deviations of a uniform draw.
             assert!((count - mean).abs() < 5.0 * (mean * 0.75).sqrt() + 1.0, "{dispatcher}: {count} of {mean}");
         }
     }
 
-    /// Where the spread agreed with the steering, each dispatcher would see but a part of the hashes, and use a part of its cores.
+    /// If the spread agreed with the steering, each dispatcher would get only part of the hashes, and use only
+    /// part of its cores.
     #[test]
     fn the_spread_says_nothing_of_the_steering() {
         let mut source = open("gen:messages:packets=20000", Seed(3)).unwrap();

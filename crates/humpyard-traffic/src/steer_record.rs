@@ -1,5 +1,5 @@
-//! Records of an interface, as `humpyard steer --record` writes them: lines of JSON, the first of which says what the
-//! others are of. Packets are counted by bucket of connections; as a source, each bucket is a flow.
+//! Records of an interface, written by `humpyard steer --record`: lines of JSON, of which the first describes
+//! the others. They count packets by bucket of connections; as a source, each bucket is a flow.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Lines};
@@ -16,11 +16,11 @@ use crate::source::{Numbered, NumberedFlows, Source};
 use crate::steer_samples::SampleStore;
 use crate::table::{self, TableFlows};
 
-/// The version of records that is written and read.
+/// The version of the format.
 const VERSION: u32 = 1;
-/// Packets of a sample: no interface has more in a second.
+/// Most packets of a sample: no interface has more in a second.
 const PACKETS_MAX: u64 = 1_000_000_000;
-/// What the name of a record ends with.
+/// The extension of a record's name.
 const ENDING: &str = ".jsonl";
 
 /// The first line of a record.
@@ -30,11 +30,11 @@ pub struct RecordHead {
     pub humpyard_steer: u32,
     /// The interface.
     pub interface: String,
-    /// Whether frames were counted in the driver, rather than behind it.
+    /// Whether frames were counted in the driver, instead of behind it.
     pub native: bool,
     /// Receive queues of the interface.
     pub queues: usize,
-    /// Whether the kernel hands packets on to other processors after that (RPS).
+    /// Whether the kernel then hands packets to other processors (RPS).
     pub rps: bool,
     /// Processors of the machine.
     pub processors: usize,
@@ -42,25 +42,25 @@ pub struct RecordHead {
     pub buckets: usize,
     /// The time between two samples, in ns.
     pub every_ns: u64,
-    /// One frame in this many was looked at for its flow.
+    /// One frame in this many was inspected for its flow.
     pub flow_sample: u64,
 }
 
-/// What happened between two looks.
+/// The counts between two readings.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug, Default)]
 pub struct SteerSample {
     /// The end of the sample, in ns since the record began.
     pub time_ns: u64,
-    /// Buckets of which something came.
+    /// Buckets with packets.
     pub buckets: Vec<BucketSample>,
-    /// Receive queues by which something came.
+    /// Receive queues with packets.
     #[serde(default)]
     pub queues: Vec<QueueSample>,
     /// By processor.
     pub processors: Vec<ProcessorSample>,
-    /// The flows of which most came.
+    /// The flows with the most packets.
     pub flows: Vec<HeavyFlow>,
-    /// What became of packets that were handed to other processors. `None`: nothing steers.
+    /// The packets handed to other processors. `None`: nothing steers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handed: Option<HandedSample>,
     /// Threads of the kernel that take packets from the interface (threaded NAPI) and are visible: their time counts as
@@ -69,21 +69,21 @@ pub struct SteerSample {
     pub napi_threads: Option<u32>,
 }
 
-/// What became of packets on their way to other processors.
+/// Counts of packets handed to other processors.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct HandedSample {
-    /// Packets that did not come there, for too many waited.
+    /// Packets lost because too many waited.
     pub missing: u64,
-    /// Packets that came behind a later one of their bucket.
+    /// Packets that arrived behind a later one of their bucket.
     pub overtaken: u64,
 }
 
-/// What came for a bucket on a processor.
+/// The packets of a bucket on a processor.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct BucketSample {
     /// The bucket, from 0.
     pub bucket: u32,
-    /// The processor that took it from the interface.
+    /// The processor that took them from the interface.
     pub processor: u32,
     /// Packets.
     pub packets: u64,
@@ -91,12 +91,12 @@ pub struct BucketSample {
     pub bytes: u64,
 }
 
-/// What came by a receive queue on a processor.
+/// The packets of a receive queue on a processor.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct QueueSample {
     /// The queue, from 0.
     pub queue: u32,
-    /// The processor that took it from the interface.
+    /// The processor that took them from the interface.
     pub processor: u32,
     /// Packets.
     pub packets: u64,
@@ -104,45 +104,45 @@ pub struct QueueSample {
     pub bytes: u64,
 }
 
-/// What a processor did.
+/// The work of a processor.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct ProcessorSample {
     /// Its number.
     pub processor: u32,
-    /// Time in interrupts and in what the kernel defers of them, most of which is of packets, in ns; that of threads
-    /// which take packets from the interface (threaded NAPI), too.
+    /// Time in interrupts and their deferred work, mostly for packets, in ns. It includes the threads that take packets
+    /// from the interface (threaded NAPI).
     pub softirq_ns: u64,
     /// Time in the rest of the kernel, in ns.
     pub system_ns: u64,
     /// Time in programs, in ns.
     pub user_ns: u64,
-    /// Time without work, in ns.
+    /// Idle time, in ns.
     pub idle_ns: u64,
-    /// Packets that it took through the kernel, of all interfaces.
+    /// Packets that it took through the kernel, from all interfaces.
     pub packets: u64,
-    /// Packets that it dropped, for too many waited.
+    /// Packets that it dropped because too many waited.
     pub dropped: u64,
 }
 
-/// A flow of which much came.
+/// A flow with many packets.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct HeavyFlow {
-    /// Its 5-tuple, for people: `10.0.0.1:80 > 10.0.0.2:4000 tcp`.
+    /// Its 5-tuple in readable form: `10.0.0.1:80 > 10.0.0.2:4000 tcp`.
     pub flow: String,
     /// The number of its protocol.
     pub protocol: u8,
     /// Its destination port; 0: it has none.
     pub port: u16,
-    /// Packets, estimated from those that were looked at.
+    /// Packets, estimated from the inspected ones.
     pub packets: u64,
-    /// Bytes, estimated likewise.
+    /// Bytes, estimated in the same way.
     pub bytes: u64,
 }
 
 /// A record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SteerRecord {
-    /// What it is of.
+    /// The description.
     pub head: RecordHead,
     /// Its samples, in the order of time.
     pub samples: Vec<SteerSample>,
@@ -166,10 +166,10 @@ impl RecordHead {
 }
 
 impl SteerRecord {
-    /// Reads a whole record. A last line that was cut is left out. Samples of a long one are merged: [`SampleStore`].
+    /// Reads a whole record. Ignores an incomplete last line. Merges samples of a long record: [`SampleStore`].
     ///
     /// # Errors
-    /// A file that cannot be read, and one that is no record: with the line.
+    /// If the file cannot be read, or is no record: with the line.
     pub fn read(path: &str) -> Result<Self, TrafficError> {
         let mut reader = RecordReader::open(path)?;
         let mut samples = SampleStore::new(reader.head.clone());
@@ -179,7 +179,7 @@ impl SteerRecord {
         Ok(samples.finish())
     }
 
-    /// Returns the processors that were there, ascending. The kernel may have numbers for more.
+    /// Returns the active processors, ascending. The kernel may have numbers for more.
     pub fn processors(&self) -> Vec<u32> {
         let of = |sample: &SteerSample| sample.processors.iter().map(|one| one.processor).collect();
         let mut numbers: Vec<u32> = self.samples.first().map_or_else(Vec::new, of);
@@ -187,16 +187,16 @@ impl SteerRecord {
         numbers
     }
 
-    /// Returns how long the record is.
+    /// Returns the duration of the record.
     pub fn length(&self) -> Duration {
         Duration::from_nanos(self.samples.last().map_or(0, |sample| sample.time_ns))
     }
 }
 
-/// A packet of a bucket, at a time that is drawn: when in its sample it came is not known.
+/// A packet of a bucket, at a random time: its real time within the sample is not known.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct SpreadPacket {
-    /// When it arrives, in ns.
+    /// Arrival time, in ns.
     pub time_ns: u64,
     /// Its bucket.
     pub bucket: u32,
@@ -207,8 +207,8 @@ pub struct SpreadPacket {
 /// The least and the greatest length of a frame, in bytes.
 const FRAME_BYTES: (u64, u64) = (60, 65_535);
 
-/// Appends the packets of a sample to `packets`, in the order of time, spread evenly at random over the `length_ns`
-/// from `begin_ns` on. One stands for `stands_for` packets.
+/// Appends the packets of a sample to `packets`, in the order of time, at uniformly random times in the
+/// `length_ns` from `begin_ns` on. One packet represents `stands_for` packets.
 pub fn spread(
     buckets: &[BucketSample],
     (begin_ns, length_ns): (u64, u64),
@@ -236,11 +236,11 @@ pub struct RecordReader {
     path: String,
     head: RecordHead,
     lines: Lines<BufReader<File>>,
-    /// The number of the line that was read last.
+    /// The number of the last line read.
     line: u64,
-    /// Bytes that were read, and bytes of the file.
+    /// Bytes read, and bytes of the file.
     read: (u64, u64),
-    /// The end of the sample before.
+    /// The end of the previous sample.
     time_ns: Option<u64>,
 }
 
@@ -248,7 +248,7 @@ impl RecordReader {
     /// Opens a record.
     ///
     /// # Errors
-    /// A file that cannot be read, or is no record of this version.
+    /// If the file cannot be read, or is no record of this version.
     pub fn open(path: &str) -> Result<Self, TrafficError> {
         let refuse = |what: &str| TrafficError::unusable(path, what);
         let file = File::open(path).map_err(|error| refuse(&format!("the record cannot be read: {error}")))?;
@@ -258,7 +258,7 @@ impl RecordReader {
         }
         let bytes = metadata.map_or(0, |metadata| metadata.len());
         let mut lines = BufReader::new(file).lines();
-        // What is no text is no record, either.
+        // A file that is not text is no record, either.
         let first = lines.next().and_then(Result::ok).unwrap_or_default();
         let head: RecordHead = serde_json::from_str(&first)
             .map_err(|_| refuse("line 1: this is no record of `humpyard steer --record`"))?;
@@ -270,15 +270,16 @@ impl RecordReader {
         Ok(Self { path: path.to_owned(), head, lines, line: 1, read, time_ns: None })
     }
 
-    /// What the record is of.
+    /// Returns the description of the record.
     pub const fn head(&self) -> &RecordHead {
         &self.head
     }
 
-    /// Returns the next sample; none at the end. A last line that was cut is left out.
+    /// Returns the next sample. `None`: the record has ended. Ignores an incomplete last line.
     ///
     /// # Errors
-    /// A line that is no sample, or contradicts the head or the line before; a record without any sample.
+    /// If a line is no sample, or contradicts the description or the previous line; or if the record has no
+    /// sample.
     pub fn next_sample(&mut self) -> Result<Option<SteerSample>, TrafficError> {
         let Some(text) = self.next_line()? else {
             return match self.time_ns {
@@ -316,7 +317,7 @@ impl RecordReader {
     }
 }
 
-/// Says what is wrong with a sample that ends no later than `before`, or has buckets and processors that are not there.
+/// Returns an error for a sample that ends no later than `before`, or has unknown buckets or processors.
 fn check(sample: &SteerSample, head: &RecordHead, before: Option<u64>) -> Option<String> {
     if before.is_some_and(|before| before >= sample.time_ns) {
         return Some(format!("time_ns is {}, which is not behind the line before", sample.time_ns));
@@ -338,18 +339,19 @@ fn check(sample: &SteerSample, head: &RecordHead, before: Option<u64>) -> Option
     })
 }
 
-/// Whether a source of this name is a record.
+/// Returns whether this is the name of a record.
 pub(crate) fn is_record(source: &str) -> bool {
     source.ends_with(ENDING)
 }
 
-/// Gives the packets of a record, sample by sample: when in a sample each came is drawn, and each bucket is a flow.
+/// A source of the packets of a record, sample by sample. Each has a random time within its sample, and each bucket
+/// is a flow.
 #[derive(Debug)]
 pub(crate) struct RecordSource {
     reader: RecordReader,
     random: Random,
     flows: Arc<TableFlows>,
-    /// The packets of the sample, and how many of them were given.
+    /// The packets of the current sample, and how many of them were returned.
     packets: Vec<SpreadPacket>,
     given: usize,
 }
@@ -358,7 +360,7 @@ impl RecordSource {
     /// Opens a record.
     ///
     /// # Errors
-    /// As of [`RecordReader::open`].
+    /// Those of [`RecordReader::open`].
     pub(crate) fn open(path: &str, seed: Seed) -> Result<Self, TrafficError> {
         Ok(Self {
             reader: RecordReader::open(path)?,
@@ -426,7 +428,8 @@ impl From<SpreadPacket> for Numbered {
 mod tests {
     use super::*;
 
-    /// A record of ten samples on four processors: each of these buckets sends packets to a processor in each.
+    /// Returns a record of ten samples on four processors. In each sample, each of these buckets sends packets
+    /// to a processor.
     fn record(buckets: &[(u32, u32, u64)]) -> SteerRecord {
         let processor = |processor| ProcessorSample {
             processor,
@@ -509,7 +512,8 @@ mod tests {
         assert!(said.ends_with("line 1: this is no record of `humpyard steer --record`"), "{said}");
     }
 
-    /// All packets of all samples, in the order of time and within their samples, and the same with the same seed.
+    /// The source has all packets of all samples, in the order of time and within their samples. The same seed
+    /// gives the same packets.
     #[test]
     fn a_record_is_a_source_of_its_packets() {
         let directory = tempfile::tempdir().unwrap();

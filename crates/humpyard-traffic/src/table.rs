@@ -1,4 +1,4 @@
-//! Packets in memory, as columns: what a program has in a table rather than in a capture.
+//! Packets in memory, as columns: for programs that have packets in a table instead of a capture.
 
 use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};
@@ -15,14 +15,14 @@ use crate::source::{Numbered, NumberedFlows, Source};
 /// The values of one column, in the order of the packets.
 pub type Column<T> = Arc<dyn AsRef<[T]> + Send + Sync>;
 
-/// Packets that follow one another.
+/// A batch of consecutive packets.
 #[derive(Clone)]
 pub struct TableBatch {
-    /// When each arrives, in ns.
+    /// Arrival times, in ns.
     pub times: Column<u64>,
-    /// The number of each one's flow.
+    /// Numbers of the packets' flows.
     pub flows: Column<u64>,
-    /// Each one's length on the wire, in bytes.
+    /// Lengths on the wire, in bytes.
     pub lengths: Column<u32>,
 }
 
@@ -45,24 +45,24 @@ pub struct PacketTable {
     flows: Arc<TableFlows>,
 }
 
-/// What the flows of a table are.
+/// The description of a table's flows.
 #[derive(Clone, Debug, Default)]
 pub struct TableFlows {
     /// The keys of flows, by number from 0. Flows without a key are UDP flows between addresses made of their numbers.
     pub keys: Vec<FlowKey>,
-    /// Services that flows are divided among by number: the flow `number` has service `number % services`, and the
-    /// destination port [`FIRST_PORT`] plus that. 0: all have one port.
+    /// The number of services. The flow `number` has service `number % services`, and the destination port
+    /// [`FIRST_PORT`] plus that. 0: all flows have one port.
     pub services: u16,
 }
 
-/// The destination port of flows with the first service of a table; that of the next one has the next port.
+/// The destination port of flows with the first service of a table; each further service has the next port.
 pub const FIRST_PORT: u16 = 40_000;
 
 impl PacketTable {
-    /// Puts batches one behind the other.
+    /// Joins batches.
     ///
     /// # Errors
-    /// Columns of different lengths, and a packet that is earlier than the one before.
+    /// If columns have different lengths, or a packet is earlier than the previous one.
     pub fn new(batches: Vec<TableBatch>, flows: TableFlows) -> Result<Self, TrafficError> {
         let (mut last, mut packets) = (0, 0u64);
         for batch in &batches {
@@ -84,7 +84,7 @@ impl PacketTable {
         Ok(Self { batches: batches.into(), packets, flows: Arc::new(flows) })
     }
 
-    /// How many packets there are.
+    /// Returns the number of packets.
     pub const fn packets(&self) -> u64 {
         self.packets
     }
@@ -108,7 +108,7 @@ impl fmt::Debug for PacketTable {
 }
 
 impl TableFlows {
-    /// The key of a flow.
+    /// Returns the key of a flow.
     fn key(&self, number: u64) -> FlowKey {
         if let Some(key) = usize::try_from(number).ok().and_then(|at| self.keys.get(at)) {
             return *key;
@@ -163,7 +163,7 @@ impl NumberedFlows for TableFlows {
     }
 }
 
-/// Gives the packets of a table.
+/// A source of the packets of a table.
 #[derive(Clone, Debug)]
 pub struct TableSource {
     table: PacketTable,
@@ -222,7 +222,8 @@ pub(crate) fn write(flows: &TableFlows, packet: Numbered, frame: &mut Frame) {
     frame.wire_length = packet.length.max(frame.data.len() as u32);
 }
 
-/// Writes a packet of this flow with zeros behind its headers: of this length, or as long as its headers.
+/// Writes a packet of this flow, with zeros behind its headers. It has this length, but at least that of its
+/// headers.
 fn write_data(key: &FlowKey, length: u32, data: &mut Vec<u8>) {
     data.clear();
     let hardware = ([2, 0, 1, 0, 0, 1], [2, 0, 2, 0, 0, 1]);
@@ -249,8 +250,8 @@ fn write_data(key: &FlowKey, length: u32, data: &mut Vec<u8>) {
 }
 
 const HOPS: u8 = 64;
-/// What an IPv4 packet has room for behind a TCP header. Longer packets are as segments that a card puts together: their
-/// length is that of the table, and their bytes are cut.
+/// Longest payload of an IPv4 packet behind a TCP header, in bytes. Longer packets are like segments that a
+/// card has assembled: they have the table's length, but their bytes are cut.
 const PAYLOAD_MAX: usize = 65_535 - 40;
 static ZEROS: [u8; PAYLOAD_MAX] = [0; PAYLOAD_MAX];
 

@@ -1,13 +1,14 @@
-//! Where the real captures are that tests of every crate read.
+//! Finds the real captures that tests of every crate read.
 
 use std::env;
 use std::path::PathBuf;
 
-/// The directory of real captures with its `MANIFEST.csv`: that of the environment variable `HUMPYARD_TRACES`, else
-/// `../shared/traces` beside the checkout. None if it does not exist; tests then skip, and say so.
+/// Returns the directory of real captures, with its `MANIFEST.csv`: that of the environment variable
+/// `HUMPYARD_TRACES`, else `../shared/traces` beside the checkout. `None`: it does not exist; tests then skip
+/// with a message.
 ///
 /// # Panics
-/// If the directory is missing and the environment variable `CI` is `true`: there it must not be.
+/// If the directory is missing and the environment variable `CI` is `true`: there it must exist.
 pub fn traces_directory() -> Option<PathBuf> {
     let directory = env::var_os("HUMPYARD_TRACES")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces"), PathBuf::from);
@@ -28,10 +29,10 @@ pub struct ManifestEntry {
     pub packets: u64,
 }
 
-/// The manifest of a directory of captures.
+/// Reads the manifest of a directory of captures.
 ///
 /// # Panics
-/// If there is none, or it is not readable as one.
+/// If there is none, or it is invalid.
 pub fn manifest(directory: &std::path::Path) -> Vec<ManifestEntry> {
     let path = directory.join("MANIFEST.csv");
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -50,7 +51,7 @@ pub fn manifest(directory: &std::path::Path) -> Vec<ManifestEntry> {
         .collect()
 }
 
-/// The fields of a line of comma-separated values, some in quotes.
+/// Splits a line of comma-separated values, some in quotes.
 fn fields(line: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut quoted = false;

@@ -1,4 +1,4 @@
-//! Tunnels: what is inside a packet of GRE, VXLAN, GTP-U or IP in IP.
+//! Tunnels: finds the packet inside a packet of GRE, VXLAN, GTP-U or IP in IP.
 
 use core::fmt;
 use core::str::FromStr;
@@ -8,10 +8,11 @@ use humpyard_core::name::unknown;
 
 use crate::error::TrafficError;
 
-/// The tunnels that are looked into: a flow is then that of the innermost IP packet.
+/// The tunnels to look into: a flow is then that of the innermost IP packet.
 ///
-/// Packets of different tunnels with the same inner addresses are one flow: neither keys of GRE nor network and tunnel
-/// identifiers count. What is not IP inside, or is cut or a fragment before it, is of the flow of the tunnel.
+/// Packets of different tunnels with the same inner addresses belong to one flow: neither GRE keys nor network
+/// and tunnel identifiers count. If the inner packet is not IP, or is cut or a fragment, the flow is that of
+/// the tunnel.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Tunnels {
     /// GRE (RFC 2784) with key and sequence number (RFC 2890), carrying IP or Ethernet, as NVGRE does (RFC 7637).
@@ -25,9 +26,9 @@ pub struct Tunnels {
 }
 
 impl Tunnels {
-    /// Tunnels in each other that are looked into, at most.
+    /// Most nested tunnels to look into.
     pub const DEPTH_MAX: usize = 4;
-    /// None is looked into.
+    /// No tunnels.
     pub const NONE: Self = Self { gre: false, vxlan: false, gtp_u: false, ip_in_ip: false };
 
     const NAMES: [&'static str; 4] = ["gre", "vxlan", "gtp-u", "ip-in-ip"];
@@ -40,7 +41,7 @@ impl Tunnels {
 impl FromStr for Tunnels {
     type Err = TrafficError;
 
-    /// Names separated by commas, `all`, or `none`.
+    /// Reads names separated by commas, `all`, or `none`.
     fn from_str(text: &str) -> Result<Self, TrafficError> {
         let mut tunnels = Self::NONE;
         match text {
@@ -74,7 +75,7 @@ impl fmt::Display for Tunnels {
     }
 }
 
-/// What a tunnel carries.
+/// The protocol that a tunnel carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Carried {
     Ip,
@@ -82,7 +83,8 @@ pub(crate) enum Carried {
 }
 
 impl Tunnels {
-    /// What is inside an IP packet of this protocol and destination port, and where in its payload it starts.
+    /// Returns the inner protocol of an IP packet with this protocol and destination port, and its offset in
+    /// the payload.
     #[inline]
     pub(crate) fn inside(self, protocol: IpNumber, destination_port: u16, payload: &[u8]) -> Option<(Carried, usize)> {
         match (protocol, destination_port) {
@@ -95,7 +97,7 @@ impl Tunnels {
     }
 }
 
-/// Version 0, without the source routes of old, which nobody sends.
+/// Version 0, without the obsolete source routes.
 fn gre(payload: &[u8]) -> Option<(Carried, usize)> {
     let &[flags, version, high, low] = payload.first_chunk()?;
     let (checksum, routing, key, sequence) =
@@ -116,22 +118,23 @@ const UDP_BYTES: usize = 8;
 
 fn vxlan(payload: &[u8]) -> Option<(Carried, usize)> {
     let flags = payload.get(UDP_BYTES)?;
-    // The bit says that there is a network identifier.
+    // The bit means that there is a network identifier.
     (flags & 0x08 != 0).then_some((Carried::Ethernet, UDP_BYTES + 8))
 }
 
 fn gtp_u(payload: &[u8]) -> Option<(Carried, usize)> {
     let &[flags, kind] = payload.get(UDP_BYTES..)?.first_chunk()?;
-    // Version 1, GTP and not GTP', a packet of a user.
+    // Version 1, GTP and not GTP', a user's packet.
     if flags >> 4 != 0b0011 || kind != 0xff {
         return None;
     }
     let mut at = UDP_BYTES + 8;
     if flags & 0x07 != 0 {
-        // Sequence number, N-PDU number, and the kind of the first extension header, which counts if its flag is set.
+        // Sequence number, N-PDU number, and the type of the first extension header, which counts if its flag
+        // is set.
         at += 4;
         let mut next = if flags & 0x04 != 0 { *payload.get(at - 1)? } else { 0 };
-        // Each has a length of at least 4 bytes, so this ends with the data.
+        // Each has a length of at least 4 bytes, so the loop ends with the data.
         while next != 0 {
             let length = 4 * usize::from(*payload.get(at)?);
             if length == 0 {

@@ -1,5 +1,5 @@
-//! Generating, reading and classifying take no memory per packet: a long capture allocates no more than a short one.
-//! Writing takes a little, for the time of the packet.
+//! Checks that generating, reading and classifying allocate no memory per packet: a long capture allocates as
+//! much as a short one. Writing allocates a little memory for each packet, and frees it.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use humpyard_core::id::ServiceId;
 use humpyard_core::random::Seed;
 use humpyard_traffic::{Classifier, ClassifierConfig, Granularity, Match, Rule, create, open};
 
-/// The system's allocator, counting.
+/// The system's allocator, with a counter.
 struct Counting;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
@@ -19,18 +19,18 @@ static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: as the caller promised.
+        // SAFETY: the caller keeps the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promised.
+        // SAFETY: the caller keeps the contract of `dealloc`.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: as the caller promised.
+        // SAFETY: the caller keeps the contract of `realloc`.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }
@@ -38,7 +38,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Rules that look at everything.
+/// Returns rules that test every field.
 fn rules() -> Vec<Rule> {
     let conditions = [
         "port=1-100+8080",
@@ -57,12 +57,12 @@ fn rules() -> Vec<Rule> {
     conditions.into_iter().map(rule).chain([Rule::of(Match::Any, ServiceId(0))]).collect()
 }
 
-/// Copies a source packet by packet, with classification on the way; answers the allocations after the first packets.
+/// Copies and classifies a source packet by packet. Returns the allocations after the first packets.
 fn allocations(source: &str, destination: &str) -> u64 {
     const WARM_UP: u64 = 2_000;
     let mut source = open(source, Seed(1)).unwrap();
     let mut sink = create(destination).unwrap();
-    // Fewer flows than there are, so that flows end all the time.
+    // Fewer places than flows, so that flows end all the time.
     let config = ClassifierConfig {
         flows: 200,
         granularity: Granularity::Connection,
@@ -95,9 +95,9 @@ fn no_memory_is_kept_per_packet() {
     let directory = tempfile::tempdir().unwrap();
     let path = |extension| directory.path().join(format!("a.{extension}")).to_str().unwrap().to_owned();
     assert_eq!(allocations(&generated, "null:"), 0, "generating");
-    // Generator and writers first, then the readers of what was written.
+    // First the generator and the writers, then the readers of the written files.
     for extension in ["pcap", "pcapng", "pcap.gz", "pcapng.zst"] {
-        // The encoder makes each record in memory of its own, which is gone with it.
+        // The encoder allocates memory for each record, and frees it.
         assert!(allocations(&generated, &path(extension)) < 6 * PACKETS, "writing {extension}");
     }
     for extension in ["pcap", "pcapng", "pcap.gz", "pcapng.zst"] {

@@ -1,4 +1,4 @@
-//! Truncated and flipped captures: never a panic, always the good packets first, always the place of the damage.
+//! Truncated and bit-flipped captures: no panic, all valid packets first, and the place of the damage.
 #![allow(clippy::print_stderr, reason = "a test that skips must say so")]
 
 use std::io::Cursor;
@@ -10,7 +10,7 @@ use humpyard_traffic::{CaptureReader, Classifier, ClassifierConfig, ErrorKind, S
 
 const SEED: Seed = Seed(20_240_607);
 
-/// Captures to damage: generated ones of every format and compression, and a few real ones.
+/// Returns captures to damage: generated ones of every format and compression, and a few real ones.
 fn captures() -> Vec<(String, Vec<u8>)> {
     let directory = tempfile::tempdir().unwrap();
     let mut captures = Vec::new();
@@ -36,12 +36,12 @@ fn captures() -> Vec<(String, Vec<u8>)> {
     captures
 }
 
-/// One for all reads: making its hash tables takes longer than a read.
+/// Returns a classifier for all reads: creating its hash tables takes longer than a read.
 fn classifier() -> Classifier {
     Classifier::new(ClassifierConfig { flows: 64, ..ClassifierConfig::default() }).expect("a valid limit")
 }
 
-/// Reads and classifies all there is.
+/// Reads and classifies a whole capture.
 fn read(classifier: &mut Classifier, name: &str, bytes: Vec<u8>) -> Result<Vec<Frame>, (Vec<Frame>, TrafficError)> {
     let mut reader = CaptureReader::new(name, Cursor::new(bytes)).map_err(|error| (Vec::new(), error))?;
     let mut frames = Vec::new();
@@ -79,7 +79,7 @@ fn a_capture_cut_at_any_byte_gives_its_whole_packets() {
     let mut classifier = classifier();
     for (name, bytes) in captures() {
         let whole = read(&mut classifier, &name, bytes.clone()).unwrap();
-        // Every byte of the headers and the first packet, then samples at a stride that hits all alignments.
+        // Every byte of the headers and the first packet, then samples at a stride that covers all alignments.
         let start = 300.min(bytes.len());
         for length in (0..start).chain((start..bytes.len()).step_by((bytes.len() / 2_000) | 1)) {
             match read(&mut classifier, &name, bytes[..length].to_vec()) {
@@ -102,7 +102,7 @@ fn flipped_bytes_never_panic_and_are_told_where_they_break() {
         for _ in 0..2_000 {
             let mut bytes = bytes.clone();
             for _ in 0..=random.below(4) {
-                // The beginning, where the structure is densest, more often than the rest.
+                // Prefers the start, which has the most structure.
                 let range = if random.below(2) == 0 { 200.min(bytes.len()) } else { bytes.len() };
                 bytes[random.below(range as u64) as usize] ^= 1 << random.below(8);
             }

@@ -1,4 +1,5 @@
-//! Generated flows spread over cores as flows of captures do, whatever hashes them: also a hash that is linear, as Toeplitz and CRC are.
+//! Generated flows spread over cores like flows of captures, for every hash: also for a linear one, such as
+//! Toeplitz and CRC.
 
 use std::collections::BTreeSet;
 
@@ -7,13 +8,13 @@ use humpyard_core::random::Seed;
 use humpyard_traffic::header::{KeyHasher, Network};
 use humpyard_traffic::{FlowKey, Headers, open};
 
-/// A hash of flows, and its name.
+/// A hash of flows, with its name.
 type Hash<'a> = (&'a str, &'a dyn Fn(&FlowKey) -> u32);
 
 const SEEDS: core::ops::RangeInclusive<u64> = 1..=10;
 const CORES: [u32; 6] = [2, 4, 8, 16, 32, 64];
 
-/// The connections of a source, in ascending order.
+/// Returns the connections of a source, in ascending order.
 fn connections(specification: &str, seed: u64) -> Vec<FlowKey> {
     let mut source = open(specification, Seed(seed)).unwrap();
     let (mut frame, mut found) = (Frame::default(), BTreeSet::new());
@@ -23,14 +24,14 @@ fn connections(specification: &str, seed: u64) -> Vec<FlowKey> {
     found.into_iter().collect()
 }
 
-/// CRC-32 of addresses and ports.
+/// Returns the CRC-32 of addresses and ports.
 fn crc(key: &FlowKey) -> u32 {
     let bytes = if key.network == Network::Ipv6 { 16 } else { 4 };
     let ports = [key.source_port.to_be_bytes(), key.destination_port.to_be_bytes()];
     crc32fast::hash(&[&key.source[..bytes], &key.destination[..bytes], &ports[0][..], &ports[1][..]].concat())
 }
 
-/// Pearson's statistic of the flows that cores get by the low bits of their hashes: it has a mean of `cores - 1`.
+/// Returns Pearson's statistic of the flows per core, by the low bits of their hashes. Its mean is `cores - 1`.
 fn chi_squared(hashes: &[u32], cores: u32) -> f64 {
     let mut flows = vec![0u32; cores as usize];
     hashes.iter().for_each(|hash| flows[(hash % cores) as usize] += 1);
@@ -50,7 +51,7 @@ fn assert_even(specification: &str) {
     for (name, hash) in hashes {
         let hashes: Vec<Vec<u32>> = by_seed.iter().map(|keys| keys.iter().map(hash).collect()).collect();
         for cores in CORES {
-            // The sum over seeds has this mean and this deviation; beyond six deviations lies less than one of 10,000.
+            // The mean and the deviation of the sum over seeds; less than one in 10,000 exceeds six deviations.
             let freedom = f64::from((cores - 1) * hashes.len() as u32);
             let found: f64 = hashes.iter().map(|hashes| chi_squared(hashes, cores)).sum();
             let flows = hashes[0].len();
@@ -89,7 +90,7 @@ fn every_profile() {
     }
 }
 
-/// Copies of a flow differ from it by their prefixes alone.
+/// Copies of a flow differ from it only by their prefixes.
 #[test]
 fn copies_of_few_flows() {
     assert_even("gen:scale:factor=64,input=gen:poisson:flows=4;packets=100");

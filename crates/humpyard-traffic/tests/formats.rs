@@ -1,4 +1,4 @@
-//! Captures of every variant of the formats, made by hand.
+//! Tests handmade captures of every variant of the formats.
 
 use std::io::{Cursor, Read, Write};
 
@@ -7,7 +7,7 @@ use humpyard_core::frame::{Frame, LinkType};
 use humpyard_core::random::Seed;
 use humpyard_traffic::{CaptureReader, ErrorKind, Source, TrafficError};
 
-/// Bytes of words in one byte order.
+/// Converts words to bytes in one byte order.
 #[derive(Clone, Copy)]
 struct Order {
     big: bool,
@@ -66,7 +66,7 @@ fn read(bytes: Vec<u8>) -> (Vec<Frame>, Option<TrafficError>) {
             Ok(true) => frames.push(frame.clone()),
             Ok(false) => return (frames, None),
             Err(error) => {
-                // An error comes once, and then the end.
+                // An error comes once; then the source has ended.
                 assert!(!reader.next(&mut frame).unwrap());
                 return (frames, Some(error));
             }
@@ -175,7 +175,7 @@ fn blocks_without_packets_may_hold_anything() {
     let bytes = [
         order.section(),
         order.interface(1, 0, &[]),
-        // Names without an end, statistics and secrets that are too short, kinds that nobody knows.
+        // Names without an end, statistics and secrets that are too short, unknown kinds.
         order.block(4, &[1, 0, 200, 0, 1]),
         order.block(5, &[]),
         order.block(10, &[0xff; 8]),
@@ -236,7 +236,7 @@ fn what_is_no_capture_is_unusable() {
     assert!(unusable(b"\x1f\x8b\x08\x00").contains("cannot be read"));
     let future = [ORDERS[0].words(&[0xa1b2_c3d4]), ORDERS[0].halves(&[3, 0]), vec![0; 16]].concat();
     assert!(unusable(&future).contains("version 3"));
-    // A compressed file that holds nothing.
+    // A compressed file without contents.
     let nothing = GzEncoder::new(Vec::new(), flate2::Compression::fast()).finish().unwrap();
     assert!(unusable(&nothing).contains("empty"));
 }
@@ -309,7 +309,7 @@ fn a_compressed_stream_that_is_cut_gives_what_it_holds() {
     let mut plain = order.classic(0xa1b2_c3d4, 1);
     for _ in 0..2_000 {
         plain.extend(order.words(&[1, 2, 800, 800]));
-        // Bytes that do not compress.
+        // Incompressible bytes.
         plain.extend((0..100).flat_map(|_| random.bits().to_le_bytes()));
     }
     let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -339,17 +339,17 @@ fn memory_follows_the_largest_record_and_not_the_claims() {
 fn jumbo_frames_cut_short_or_not_in_both_orders_and_units() {
     for order in ORDERS {
         for (magic, unit_ns) in [(0xa1b2_c3d4, 1_000), (0xa1b2_3c4d, 1)] {
-            // A snapshot length of 96 in the header, which some packets do not keep, and none must.
+            // A snapshot length of 96 in the header, which packets may exceed.
             let mut bytes = order.classic(magic, 1);
             bytes[16..20].copy_from_slice(&order.words(&[96]));
             for (captured, wire) in [(96, 9_018), (9_018, 9_018), (65_549, 65_549), (64, 64), (0, 1_500), (200, 60)] {
-                // A fraction of a second that is more than one is a second and more.
+                // A fraction above one second adds whole seconds.
                 bytes.extend(order.words(&[7, 3_000_000_000, captured, wire]));
                 bytes.extend(vec![5; captured as usize]);
             }
             let frames = good(bytes);
             let found: Vec<_> = frames.iter().map(|frame| (frame.data.len(), frame.wire_length)).collect();
-            // What is captured was on the wire, whatever the record says.
+            // All captured bytes were on the wire, whatever the record's length.
             assert_eq!(found, [(96, 9_018), (9_018, 9_018), (65_549, 65_549), (64, 64), (0, 1_500), (200, 200)]);
             assert!(frames.iter().all(|frame| frame.time.as_ns() == 7_000_000_000 + 3_000_000_000 * unit_ns));
         }
@@ -382,7 +382,7 @@ fn interfaces_of_every_resolution_give_one_time() {
         let mut bytes = order.section();
         for (number, (resolution, _)) in (0u16..).zip(resolutions) {
             bytes.extend(order.interface([1, 101, 113][usize::from(number % 3)], 0, &[(9, &[resolution])]));
-            // Blocks nobody knows, between any two others.
+            // Blocks of unknown kinds, between any two others.
             bytes.extend(order.block(0x8bad_0000 | u32::from(number), &vec![0xff; usize::from(number) * 7]));
         }
         for (number, (_, ticks)) in (0u32..).zip(resolutions) {

@@ -1,4 +1,4 @@
-//! All real captures are read, and give what their manifest says.
+//! Reads all real captures, and compares them with their manifest.
 #![allow(clippy::print_stderr, reason = "a test that skips must say so")]
 
 use std::fs;
@@ -10,7 +10,7 @@ use humpyard_traffic::test_captures::{manifest, traces_directory};
 use humpyard_traffic::{CaptureReader, Classifier, ClassifierConfig, Granularity, Headers, Source, TrafficError, info};
 use pcap_parser::{Block, PcapBlockOwned, PcapError, create_reader};
 
-/// The captures there are, or a loud word that there are none.
+/// Returns the directory of captures. `None`, with a message: there is none.
 fn captures(test: &str) -> Option<std::path::PathBuf> {
     let directory = traces_directory();
     if directory.is_none() {
@@ -52,7 +52,7 @@ fn every_capture_has_the_packets_of_its_manifest() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// The captured bytes of each packet as the own iterator of pcap-parser gives them, up to whatever stops it.
+/// Returns the captured bytes of each packet from pcap-parser's own iterator, up to its first error.
 fn packets_by_iterator(path: &Path) -> Vec<Vec<u8>> {
     let file = fs::File::open(path).unwrap();
     let mut packets = Vec::new();

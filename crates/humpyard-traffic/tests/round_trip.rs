@@ -1,4 +1,5 @@
-//! What is written is read back, in every format and compression; nothing half written is left behind.
+//! Checks that written captures are read back, in every format and compression, and that no incomplete file
+//! stays.
 
 use std::fs;
 use std::path::Path;
@@ -52,7 +53,7 @@ fn every_format_and_compression_gives_back_what_it_took() {
         let path = directory.path().join(format!("out.{extension}"));
         assert_eq!(write(&path, &frames).unwrap(), frames.len() as u64);
         assert!(read(&path) == frames, "{extension}");
-        // The content alone tells the format.
+        // The content alone determines the format.
         let renamed = directory.path().join("unnamed");
         fs::rename(&path, &renamed).unwrap();
         assert!(read(&renamed) == frames, "{extension}");

@@ -1,6 +1,6 @@
-//! What the profiles promise: rates, mixes, lengths, and how bursty they are, for several seeds.
+//! Checks the profiles' statistics for several seeds: rates, mixes, lengths, and burstiness.
 //!
-//! The spec's own measurements stand beside the ranges. Run with `--nocapture` to see what is found.
+//! The specification's own measurements stand beside the ranges. `--nocapture` shows the measured values.
 #![expect(clippy::print_stdout, reason = "what is found is shown beside what was expected")]
 
 use humpyard_core::frame::Frame;
@@ -18,22 +18,23 @@ fn share(info: &Info, names: &[&str]) -> f64 {
     packets as f64 / info.packets as f64
 }
 
-/// Asserts that a number is within a tenth (or another part) of what it should be.
+/// Asserts that a number is within this relative distance of its expected value.
 #[track_caller]
 fn near(what: &str, found: f64, expected: f64, part: f64) {
     assert!((found / expected - 1.0).abs() <= part, "{what}: {found}, not {expected}");
 }
 
-/// What the five models of the Everest paper's traffic are to be.
+/// The expected statistics of the five models of the Everest paper's traffic.
 struct Expected {
     profile: &'static str,
-    /// The spec's own run. Its deviation for Poisson is that of 400,000 packets/s, so this is the rate here.
+    /// The result of the specification. Its deviation for Poisson is that of 400,000 packets/s, so this test
+    /// uses that rate.
     deviation: f64,
     hurst: f64,
     deviations: (f64, f64),
-    /// Range of the mean of the seeds, and of each seed.
+    /// Range of the mean over the seeds, and of each seed.
     hursts: (f64, f64),
-    /// How far the rate of some seconds may lie from the mean.
+    /// Greatest relative distance of the rate over a few seconds from the mean.
     rate: f64,
 }
 
@@ -62,7 +63,7 @@ const EVEREST: [Expected; 5] = [
         hursts: (0.65, 0.90),
         rate: 0.06,
     },
-    // Its H of 1 to 256 ms is that of windows, not of connections: see `docs/traffic.md`.
+    // Its H from 1 to 256 ms is that of windows, not of connections: see `docs/traffic.md`.
     Expected {
         profile: "flow:pps=400k",
         deviation: 0.12,
@@ -147,7 +148,7 @@ fn films_bring_the_works_of_their_formats() {
     assert_eq!(info.flows, 20);
 }
 
-/// What a packet takes on the prototype, in us, by its port.
+/// Returns the time of a packet on the prototype, in us, by its port.
 fn spc_time(key: &FlowKey, length: u32) -> f64 {
     let (fixed, per_byte) =
         [(51.0, 0.0), (320.0, 1.3), (970.0, 7.6), (320.0, 9.2)][usize::from(key.destination_port - 5_200)];
@@ -188,7 +189,7 @@ fn the_workload_of_applications_changes_when_asked() {
         assert!(source.next(&mut frame).unwrap());
         let key = Headers::parse(&frame).key;
         let app = usize::from(key.destination_port - 5_200);
-        // Here the ports are encryption, compression, FEC.
+        // Here the ports stand for encryption, compression, FEC.
         let (fixed, per_byte) = [(320.0, 1.3), (970.0, 7.6), (320.0, 9.2)][app];
         works[packet / 20_000][app] += fixed + per_byte * f64::from(frame.wire_length);
     }
@@ -211,7 +212,7 @@ fn imix_is_seven_to_four_to_one() {
     assert_eq!((info.lengths.minimum, info.lengths.maximum), (100, 200));
 }
 
-/// Mean rate and standard deviation per bin after scaling, relative to before.
+/// Mean rate and standard deviation per bin after scaling, relative to those before.
 #[test]
 fn scaling_multiplies_the_rate_and_takes_the_root_of_its_deviation() {
     for (factor, input) in [
@@ -238,7 +239,7 @@ fn scaling_multiplies_the_rate_and_takes_the_root_of_its_deviation() {
     }
 }
 
-/// Two readings of one source must agree to the byte, and other seeds must differ.
+/// Two readings of one source must be equal byte for byte, and another seed must differ.
 #[test]
 fn a_seed_is_a_sequence() {
     for entry in humpyard_traffic::generate::entries() {

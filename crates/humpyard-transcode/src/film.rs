@@ -1,4 +1,4 @@
-//! A stream of video, cut to groups of pictures.
+//! Reads a stream of video, and cuts it into groups of pictures.
 
 use std::io::Cursor;
 use std::ops::Range;
@@ -13,12 +13,12 @@ use ffmpeg_next::{Error, Rational};
 use crate::picture::{Codec, Signs, signs};
 use crate::{Failure, Reason};
 
-/// Loads libav's words for errors, once, and silences what it would print: whatever it finds comes as an error here.
+/// Loads libav's error messages, once, and silences its log: errors are returned here instead.
 pub(crate) fn prepare() {
     use std::sync::Once;
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // It registers what is there, and nothing of that fails.
+        // This only registers formats and codecs, which cannot fail.
         let _ = ffmpeg_next::init();
         ffmpeg_next::log::set_level(ffmpeg_next::log::Level::Quiet);
     });
@@ -27,16 +27,16 @@ pub(crate) fn prepare() {
 /// A coded picture.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Picture {
-    /// Its bytes, of those of the stream's video.
+    /// The range of its bytes in the stream's video.
     pub(crate) bytes: Range<u64>,
     pub(crate) data: Vec<u8>,
 }
 
-/// What all groups of a stream have in common.
+/// The properties that all groups of a stream share.
 pub(crate) struct Track {
     pub(crate) stream: usize,
     pub(crate) parameters: std::sync::Mutex<Parameters>,
-    /// Pictures a second.
+    /// Pictures per second, as a fraction.
     pub(crate) rate: (u32, u32),
 }
 
@@ -46,40 +46,40 @@ impl std::fmt::Debug for Track {
     }
 }
 
-/// A group of pictures: whatever it needs to be decoded is in it. Any thread may take it.
+/// A group of pictures. It contains everything that its decoder needs, so any thread may transcode it.
 #[derive(Clone, Debug)]
 pub struct Gop {
     pub(crate) track: Arc<Track>,
-    /// Where it is in its stream, from 0.
+    /// Its place in the stream, from 0.
     pub number: u64,
-    /// The number of its first picture in the stream, in the order in which they are shown.
+    /// The number of its first picture in the stream, in display order.
     pub first_picture: u64,
     pub(crate) begins_with_key: bool,
     pub(crate) pictures: Vec<Picture>,
 }
 
 impl Gop {
-    /// The number of its stream, as the reader was told.
+    /// Returns the number of its stream, as given to [`Film::read`].
     pub fn stream(&self) -> usize {
         self.track.stream
     }
 
-    /// How many pictures it has.
+    /// Returns the number of its pictures.
     pub fn pictures(&self) -> u64 {
         self.pictures.len() as u64
     }
 
-    /// Its length in bytes.
+    /// Returns its length in bytes.
     pub fn bytes(&self) -> u64 {
         self.pictures.iter().map(|picture| picture.bytes.end - picture.bytes.start).sum()
     }
 
-    /// The place of its first byte in the stream's video.
+    /// Returns the offset of its first byte in the stream's video.
     pub fn offset(&self) -> u64 {
         self.pictures.first().map_or(0, |picture| picture.bytes.start)
     }
 
-    /// Its bytes.
+    /// Returns a copy of its bytes.
     pub fn coded(&self) -> Vec<u8> {
         self.pictures.iter().flat_map(|picture| &picture.data).copied().collect()
     }
@@ -89,32 +89,36 @@ impl Gop {
     }
 }
 
-/// A stream that was read.
+/// A stream in memory, cut into groups.
 #[derive(Clone, Debug)]
 pub struct Film {
-    /// How it is coded.
+    /// The codec.
     pub codec: Codec,
-    /// Width and height of its pictures, as its headers say.
+    /// Width and height of its pictures, from its headers.
     pub size: (u32, u32),
-    /// Pictures a second, as a fraction.
+    /// Pictures per second, as a fraction.
     pub rate: (u32, u32),
     /// Its groups of pictures, in order.
     pub gops: Vec<Gop>,
-    /// Why it was not read to its end, if it was not.
+    /// Why reading stopped early. `None`: it reached the end.
     pub ended: Option<Failure>,
 }
 
 impl Film {
-    /// Reads a stream from what is in a file: an elementary stream, or a container that libav reads; H.264 needs start codes.
-    /// The stream has this number in groups and errors; `rate` is its pictures a second where that is known better than the
-    /// stream says.
+    /// Reads a stream from the bytes of a file: an elementary stream, or a container that libav reads. H.264
+    /// needs start codes. `stream` is the stream's number in groups and errors. `rate`, in pictures per second,
+    /// overrides the rate in the stream.
     ///
-    /// Groups begin where nothing later needs anything earlier: at an IDR picture of H.264; at a key picture of MPEG-1 and
-    /// MPEG-4 whose group is marked closed, or behind which no picture comes that is shown before it. Pictures before the first
-    /// such one are a group, too, which cannot be decoded.
+    /// A group begins where no later picture needs an earlier one:
+    ///
+    /// - H.264: at an IDR picture.
+    /// - MPEG-1 and MPEG-4: at a key picture whose group is marked closed, or whose next picture is not a B
+    ///   picture.
+    ///
+    /// Pictures before the first such key picture form a group that cannot be decoded.
     ///
     /// # Errors
-    /// If libav finds no video of the three codecs in it.
+    /// If libav finds no video of the three codecs.
     pub fn read(stream: usize, bytes: Vec<u8>, rate: Option<(u32, u32)>) -> Result<Self, Failure> {
         prepare();
         let failure = |error: &dyn std::fmt::Display| Failure::new(stream, 0, Reason::Damaged, error);
@@ -141,7 +145,7 @@ impl Film {
         Ok(Self { codec, size, rate, gops: cutter.finish(), ended })
     }
 
-    /// How many pictures it has.
+    /// Returns the number of its pictures.
     pub fn pictures(&self) -> u64 {
         self.gops.iter().map(Gop::pictures).sum()
     }
@@ -165,13 +169,13 @@ fn fraction(rate: Rational) -> Option<(u32, u32)> {
     part(rate.numerator()).zip(part(rate.denominator()))
 }
 
-/// Whether units of H.264 stand behind their lengths in this container, rather than between start codes.
+/// Returns whether this container stores H.264 units behind their lengths, instead of between start codes.
 fn has_lengths(input: &Input) -> bool {
     let name = input.format().name().to_owned();
     ["mov", "matroska", "flv"].iter().any(|container| name.contains(container))
 }
 
-/// Reads packets to the end.
+/// Reads packets up to the end of the input.
 fn read_on(input: &mut Input, index: usize, cutter: &mut Cutter) -> Result<(), Error> {
     let mut packet = ffmpeg_next::Packet::empty();
     loop {
@@ -185,13 +189,13 @@ fn read_on(input: &mut Input, index: usize, cutter: &mut Cutter) -> Result<(), E
     }
 }
 
-/// Cuts pictures to groups as they come.
+/// Cuts a sequence of pictures into groups.
 struct Cutter {
     codec: Codec,
     track: Arc<Track>,
     offset: u64,
     pictures: u64,
-    /// A key picture of which the next will tell whether a group begins there.
+    /// A key picture. The next picture decides whether it begins a group.
     pending: Option<Picture>,
     group: Vec<Picture>,
     begins_with_key: bool,
@@ -212,7 +216,7 @@ impl Cutter {
         }
     }
 
-    /// The next picture in coded order.
+    /// Takes the next picture, in coded order.
     fn push(&mut self, data: &[u8], is_key: bool) {
         let begin = self.offset;
         self.offset += data.len() as u64;
@@ -230,14 +234,14 @@ impl Cutter {
             self.begin();
             self.group.push(picture);
         } else if self.codec == Codec::H264 {
-            // What follows may need pictures from before it, whatever the next one is.
+            // Later pictures may need pictures from before this one, whatever the next one is.
             self.group.push(picture);
         } else {
             self.pending = Some(picture);
         }
     }
 
-    /// A key picture begins a group.
+    /// Begins a group at a key picture.
     fn begin(&mut self) {
         self.end();
         self.begins_with_key = true;

@@ -1,11 +1,14 @@
-//! Video as work: streams are cut to groups of pictures, each of which can be transcoded on any core, and libav does that.
+//! Transcoding as work for a scheduler. Streams of video are cut into groups of pictures, and libav transcodes
+//! each group on any core.
 //!
-//! A group of pictures (GOP) is to a stream what a packet is to a flow. `Film` reads one stream, in MPEG-1, MPEG-4 part 2 or
-//! H.264, and cuts it where nothing later needs anything earlier; `Transcoder` makes pictures of another [`Rate`] of a
-//! `Gop`, the same bytes whichever worker does it and when. Which worker does it, a policy decides, and the host is who asks it.
+//! A group of pictures (GOP) is to a stream what a packet is to a flow. `Film` reads one stream, in MPEG-1,
+//! MPEG-4 part 2 or H.264, and cuts it where no later picture needs an earlier one. `Transcoder` turns a `Gop`
+//! into pictures of another [`Rate`]; the bytes are the same for every worker and time. A policy decides which
+//! worker does it; the host asks it.
 //!
-//! What talks to libav is behind the feature `transcode`: it links with the distribution's FFmpeg, which Debian builds
-//! under the GPL, so that what is linked with it must not be handed on under other terms. [`rtp`] and [`picture`] are always there.
+//! The feature `transcode` enables the parts that call libav. It links with the distribution's FFmpeg, which
+//! Debian builds under the GPL: do not distribute the linked program under other terms. [`rtp`] and [`picture`]
+//! need no feature.
 //!
 //! ```
 //! use humpyard_transcode::picture::{Codec, signs, units};
@@ -47,21 +50,21 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum Reason {
-    /// Its bytes are not what its decoder takes.
+    /// Its decoder rejects the bytes.
     Damaged,
-    /// Fewer pictures came of it than it has.
+    /// The decoder returned fewer pictures than the group has.
     Incomplete,
     /// It begins in the middle: its stream has no key picture before it.
     NoKeyPicture,
-    /// What cannot be encoded.
+    /// The pictures cannot be encoded.
     Encoder,
 }
 
 impl Reason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Self; 4] = [Self::Damaged, Self::Incomplete, Self::NoKeyPicture, Self::Encoder];
 
-    /// Its name, as results have it.
+    /// Returns the name used in results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Damaged => "damaged",
@@ -72,18 +75,18 @@ impl Reason {
     }
 }
 
-/// A group of pictures that was not transcoded, or a stream that cannot be read on.
+/// Why a group was not transcoded, or why reading a stream stopped.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("stream {stream}, byte {offset} of its video: {}: {detail}", reason.name())]
 #[non_exhaustive]
 pub struct Failure {
-    /// The number of the stream, as its reader was told.
+    /// The number of the stream, as given to its reader.
     pub stream: usize,
-    /// Where in the stream's video: the first byte of the picture, or group, at which it was noticed.
+    /// The offset in the stream's video: the first byte of the picture or group with the error.
     pub offset: u64,
-    /// What is wrong.
+    /// The kind of error.
     pub reason: Reason,
-    /// The same, in libav's words or ours.
+    /// Details, in libav's words or ours.
     pub detail: String,
 }
 
@@ -94,37 +97,37 @@ impl Failure {
     }
 }
 
-/// What became of groups of pictures: each that came in went out, or was dropped for a named reason.
+/// Counts of groups of pictures: each group that came in went out, or was dropped for a named reason.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Account {
-    /// Came in.
+    /// Groups that came in.
     pub gops_in: u64,
-    /// Went out.
+    /// Groups that went out.
     pub gops_out: u64,
-    /// Dropped, by reason, as [`Reason::ALL`] has them.
+    /// Groups dropped, by reason, in the order of [`Reason::ALL`].
     pub dropped: [u64; Reason::ALL.len()],
 }
 
 impl Account {
-    /// One came in and went out.
+    /// Counts a group that came in and went out.
     pub fn transcoded(&mut self) {
         self.gops_in += 1;
         self.gops_out += 1;
     }
 
-    /// One came in and was dropped.
+    /// Counts a group that came in and was dropped.
     pub fn dropped(&mut self, reason: Reason) {
         self.gops_in += 1;
         self.dropped[reason as usize] += 1;
     }
 
-    /// All that were dropped.
+    /// Returns the number of groups dropped for any reason.
     pub fn dropped_in_all(&self) -> u64 {
         self.dropped.iter().sum()
     }
 
-    /// Whether nothing is lost: in = out + dropped.
+    /// Returns whether no group is lost: in = out + dropped.
     pub fn holds(&self) -> bool {
         self.gops_in == self.gops_out + self.dropped_in_all()
     }

@@ -1,11 +1,9 @@
-//! Coded pictures, as far as their bytes say where a stream can be cut: at a key picture that nothing later reaches behind.
-//!
-//! Sources: ISO/IEC 11172-2 (MPEG-1), 14496-2 (MPEG-4 part 2) and ITU-T H.264, annex B.
+//! Finds where a coded stream can be cut: at a key picture such that no later picture needs an earlier one.
 
-/// How pictures are coded.
+/// A video codec.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Codec {
-    /// MPEG-1, and MPEG-2, which has the same headers.
+    /// MPEG-1, and MPEG-2, whose headers are the same.
     Mpeg1,
     /// MPEG-4 part 2.
     Mpeg4,
@@ -14,10 +12,10 @@ pub enum Codec {
 }
 
 impl Codec {
-    /// All of them.
+    /// All codecs.
     pub const ALL: [Self; 3] = [Self::Mpeg1, Self::Mpeg4, Self::H264];
 
-    /// Its name.
+    /// Returns its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Mpeg1 => "mpeg1",
@@ -27,16 +25,16 @@ impl Codec {
     }
 }
 
-/// What may be said of a coded picture from its bytes alone.
+/// The properties of a coded picture that its headers show.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Signs {
-    /// It says that pictures up to the next key picture need nothing that was before it.
+    /// Up to the next key picture, no picture needs one from before this picture.
     pub is_closed: bool,
-    /// It is shown before a picture that was coded before it, and needs that.
+    /// It is a B picture: it is shown before a picture that was coded before it, and needs that picture.
     pub looks_both_ways: bool,
 }
 
-/// What the headers up to the first picture in `data`, which has start codes, say of it.
+/// Returns what the headers in `data` up to the first picture show. `data` has start codes.
 pub fn signs(codec: Codec, data: &[u8]) -> Signs {
     match codec {
         Codec::Mpeg1 => mpeg1(data),
@@ -84,14 +82,14 @@ fn mpeg4(data: &[u8]) -> Signs {
     signs
 }
 
-/// An IDR picture (type 5) empties the decoder's memory; others that begin a group do not.
+/// Only an IDR picture (type 5) empties the decoder's memory; other key pictures do not.
 fn h264(data: &[u8]) -> Signs {
     const IDR: u8 = 5;
     let is_closed = units(data).any(|unit| unit.first().is_some_and(|header| header & 0x1f == IDR));
     Signs { is_closed, looks_both_ways: false }
 }
 
-/// The units between start codes (00 00 01), without these.
+/// Returns the units between start codes (00 00 01), without the codes.
 pub fn units(data: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut next = start(data, 0);
     core::iter::from_fn(move || {
@@ -102,7 +100,7 @@ pub fn units(data: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Where the unit behind the first start code from `from` on begins.
+/// Returns the offset behind the first start code at or after `from`.
 fn start(data: &[u8], from: usize) -> Option<usize> {
     data[from..].windows(3).position(|window| window == [0, 0, 1]).map(|place| from + place + 3)
 }

@@ -1,6 +1,6 @@
 //! Sizes, picture rates and bit rates: table 3 of the PS-HRW paper.
 
-/// What pictures are to be like, and how many bits they may take.
+/// The size, picture rate and bit rate of a film.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Rate {
     /// The name of the size.
@@ -9,17 +9,17 @@ pub struct Rate {
     pub width: u32,
     /// Height of a picture.
     pub height: u32,
-    /// Pictures a second, as a fraction.
+    /// Pictures per second, as a fraction.
     pub pictures_per_second: (u32, u32),
-    /// Bits a second.
+    /// Bits per second.
     pub bits_per_second: u32,
 }
 
-/// What the paper's films are like: 352x240, 29.97 pictures and 920 kb a second.
+/// The rate of the paper's films: 352x240, 29.97 pictures/s and 920 kb/s.
 pub const SOURCE: Rate =
     Rate { name: "SIF", width: 352, height: 240, pictures_per_second: (30_000, 1_001), bits_per_second: 920_000 };
 
-/// The four they become.
+/// The four rates that films are transcoded to.
 pub const OUTPUTS: [Rate; 4] = [
     Rate::of("SQCIF", (128, 96), 15, 50_000),
     Rate::of("QCIF", (176, 144), 15, 70_000),
@@ -32,22 +32,22 @@ impl Rate {
         Self { name, width, height, pictures_per_second: (pictures, 1), bits_per_second }
     }
 
-    /// Which pictures of this rate are shown while these of a source at `source` pictures a second are: numbers, from the
-    /// first of the stream, half open. Each picture of the source belongs to one span, so spans side by side leave
-    /// nothing out and have nothing twice.
+    /// Returns which pictures of this rate are shown during the pictures `pictures` of a source at `source`
+    /// pictures/s. Both ranges count from the first picture of the stream, half open. Adjacent ranges of the
+    /// source give adjacent ranges, without a gap or an overlap.
     pub fn shown(&self, pictures: (u64, u64), source: (u32, u32)) -> (u64, u64) {
         let (slow, fast) = self.steps(source);
         let first = |picture: u64| u64::try_from((u128::from(picture) * fast).div_ceil(slow)).unwrap_or(u64::MAX);
         (first(pictures.0), first(pictures.1))
     }
 
-    /// The picture of the source that is seen as picture `number` of this rate.
+    /// Returns the source's picture that picture `number` of this rate shows.
     pub fn seen(&self, number: u64, source: (u32, u32)) -> u64 {
         let (slow, fast) = self.steps(source);
         u64::try_from(u128::from(number) * slow / fast).unwrap_or(u64::MAX)
     }
 
-    /// Pictures of the source over pictures of this rate, as a fraction.
+    /// Returns pictures of the source per picture of this rate, as a fraction.
     fn steps(&self, source: (u32, u32)) -> (u128, u128) {
         let own = self.pictures_per_second;
         (u128::from(source.0) * u128::from(own.1), u128::from(source.1) * u128::from(own.0))

@@ -1,4 +1,5 @@
-//! H.264 from RTP packets (RFC 6184, modes 0 and 1: single units, STAP-A and FU-A), as a stream with start codes.
+//! Turns H.264 in RTP packets into a stream with start codes (RFC 6184, modes 0 and 1: single units, STAP-A and
+//! FU-A).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,50 +9,50 @@ use humpyard_traffic::{CaptureReader, FlowKey, Headers, Source, TrafficError};
 
 /// The type of a sequence parameter set.
 const SEQUENCE_SET: u8 = 7;
-/// The baseline profile, and the flag that says what that profile says already, `constraint_set0_flag`. There are senders that
-/// leave it out and put bytes behind the end of their picture parameter sets, which libav then takes for more of these.
+/// The baseline profile. Some senders leave out its flag `constraint_set0_flag`, and put bytes behind the end
+/// of their picture parameter sets. Without the flag, libav takes these bytes for more parameters.
 const BASELINE: u8 = 66;
 const OBEYS_BASELINE: u8 = 0x80;
 
-/// What packets of one RTP stream came to.
+/// Builds a stream from the packets of one RTP stream.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Depacketizer {
     /// Units, each behind a start code.
     stream: Vec<u8>,
-    /// The unit of which fragments are coming: none between units, or after a loss.
+    /// The unit whose fragments are arriving. `None`: between units, or after a loss.
     fragments: Option<Vec<u8>>,
     last: Option<u16>,
     counts: Counts,
 }
 
-/// What was counted of an RTP stream.
+/// Counts of an RTP stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Counts {
     /// Packets that were read.
     pub packets: u64,
-    /// Packets that did not come in their turn, by their numbers.
+    /// Packets missing at their place in the sequence, by their numbers.
     pub lost: u64,
-    /// Packets with something in them that is not H.264 as RFC 6184 has it.
+    /// Packets that are not valid H.264 by RFC 6184.
     pub malformed: u64,
-    /// Units that were put into the stream.
+    /// Units written to the stream.
     pub units: u64,
-    /// Among them, sequence parameter sets.
+    /// Sequence parameter sets among the units.
     pub sequence_sets: u64,
-    /// Among them, picture parameter sets.
+    /// Picture parameter sets among the units.
     pub picture_sets: u64,
-    /// Among them, slices of pictures at which decoding can begin.
+    /// Slices among the units at whose pictures decoding can begin.
     pub idr_slices: u64,
 }
 
 impl Counts {
-    /// Whether a decoder can begin somewhere.
+    /// Returns whether a decoder can begin somewhere in the stream.
     pub const fn can_be_decoded(&self) -> bool {
         self.sequence_sets > 0 && self.picture_sets > 0 && self.idr_slices > 0
     }
 }
 
-/// An RTP packet, or what looks like one.
+/// A packet with a valid RTP header.
 struct Rtp<'a> {
     payload_type: u8,
     number: u16,
@@ -60,7 +61,7 @@ struct Rtp<'a> {
 }
 
 impl<'a> Rtp<'a> {
-    /// RFC 3550, section 5.1.
+    /// Parses a header (RFC 3550, section 5.1).
     fn parse(data: &'a [u8]) -> Option<Self> {
         let (header, mut rest) = data.split_at_checked(12)?;
         if header[0] >> 6 != 2 {
@@ -97,7 +98,7 @@ impl Depacketizer {
         self.counts.packets += 1;
         let step = self.last.map_or(1, |last| packet.number.wrapping_sub(last));
         if step == 0 || step > u16::MAX / 2 {
-            // It comes twice, or late: then its place in the stream has gone by, and it is counted as lost.
+            // A duplicate or late packet is ignored: its place has passed, and a late one was counted as lost.
             return;
         }
         self.last = Some(packet.number);
@@ -111,7 +112,7 @@ impl Depacketizer {
         }
     }
 
-    /// The units in a payload; none if there is something else.
+    /// Takes the units of a payload. `None`: the payload is not valid.
     fn units_of(&mut self, payload: &[u8]) -> Option<()> {
         const STAP_A: u8 = 24;
         const FU_A: u8 = 28;
@@ -139,7 +140,7 @@ impl Depacketizer {
         if header & START != 0 {
             self.fragments = Some(vec![indicator & 0xe0 | header & 0x1f]);
         }
-        // Without a first fragment there is no unit: one was lost, and is counted.
+        // The first fragment was lost, and is counted as lost: the unit is skipped.
         let Some(fragments) = &mut self.fragments else { return Some(()) };
         fragments.extend(bytes);
         if header & END != 0 {
@@ -167,12 +168,12 @@ impl Depacketizer {
         }
     }
 
-    /// What was counted so far.
+    /// Returns the counts up to now.
     pub const fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// The stream, with start codes.
+    /// Returns the stream, with start codes.
     pub fn into_stream(self) -> Vec<u8> {
         self.stream
     }
@@ -181,22 +182,23 @@ impl Depacketizer {
 /// An RTP stream of a capture.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RtpStream {
-    /// The flow it is in.
+    /// Its flow.
     pub flow: FlowKey,
     /// Its synchronization source.
     pub source: u32,
     /// Its payload type.
     pub payload_type: u8,
-    /// What its packets came to.
+    /// The counts of its packets.
     pub counts: Counts,
-    /// With start codes.
+    /// The units, with start codes.
     pub stream: Vec<u8>,
 }
 
-/// All that looks like RTP over UDP in a capture, read as H.264. What is not H.264 shows by its counts.
+/// Reads all packets that look like RTP over UDP in a capture as H.264. The counts show which streams are not
+/// H.264.
 ///
 /// # Errors
-/// What the capture's reader says.
+/// The errors of the capture's reader.
 pub fn streams_of(path: &Path) -> Result<Vec<RtpStream>, TrafficError> {
     let mut reader = CaptureReader::open(path)?;
     let mut frame = Frame::default();
@@ -214,7 +216,7 @@ pub fn streams_of(path: &Path) -> Result<Vec<RtpStream>, TrafficError> {
     Ok(streams.collect())
 }
 
-/// What is in a UDP datagram that is whole.
+/// Returns the payload of a UDP datagram. `None`: it is not UDP, a fragment, or cut short.
 fn udp_payload<'a>(headers: &Headers, data: &'a [u8]) -> Option<&'a [u8]> {
     const UDP: u8 = 17;
     if headers.key.protocol != UDP || headers.fragment {
@@ -229,7 +231,7 @@ fn udp_payload<'a>(headers: &Headers, data: &'a [u8]) -> Option<&'a [u8]> {
 mod tests {
     use super::*;
 
-    /// A packet of this number.
+    /// Returns a packet with this sequence number.
     fn packet(number: u16, payload: &[u8]) -> Vec<u8> {
         let [high, low] = number.to_be_bytes();
         [&[0x80, 97, high, low, 0, 0, 0, 0, 1, 2, 3, 4], payload].concat()

@@ -1,4 +1,4 @@
-//! Films that are made here: pictures from libavfilter's sources, coded as the paper's films are.
+//! Makes test films: pictures from libavfilter's sources, coded like the paper's films.
 
 use ffmpeg_next::Error;
 use ffmpeg_next::codec::Id;
@@ -10,26 +10,26 @@ use crate::picture::Codec;
 use crate::rate::Rate;
 use crate::transcoder::{Encoder, NO_CUTS};
 
-/// What is to be seen.
+/// The contents of a film.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Pattern {
-    /// A test card with things that move.
+    /// A test card with moving parts.
     TestCard,
     /// The old test card, with a clock.
     Clock,
-    /// Into the Mandelbrot set.
+    /// A zoom into the Mandelbrot set.
     Mandelbrot,
-    /// Colours that run into each other.
+    /// Colours that blend into each other.
     Gradients,
     /// Bars that move sideways.
     Bars,
 }
 
 impl Pattern {
-    /// All of them.
+    /// All patterns.
     pub const ALL: [Self; 5] = [Self::TestCard, Self::Clock, Self::Mandelbrot, Self::Gradients, Self::Bars];
 
-    /// The source of libavfilter, at this rate.
+    /// Returns the libavfilter source, at this rate.
     fn filter(self, rate: &Rate) -> String {
         let Rate { width, height, pictures_per_second: (pictures, seconds), .. } = *rate;
         let of = |name: &str, more: &str| format!("{name}=size={width}x{height}:rate={pictures}/{seconds}{more}");
@@ -37,14 +37,15 @@ impl Pattern {
             Self::TestCard => of("testsrc2", ""),
             Self::Clock => of("testsrc", ""),
             Self::Mandelbrot => of("mandelbrot", ""),
-            // The seed decides where they run. Colours that are not named are drawn anew each time, whatever the seed.
+            // The seed decides the motion. libavfilter draws colours that are not named anew each time,
+            // whatever the seed.
             Self::Gradients => of("gradients", ":seed=1:c0=0x1040ff:c1=0xffb020:speed=0.02"),
             Self::Bars => of("smptehdbars", ",scroll=horizontal=0.004:vertical=0.002"),
         }
     }
 }
 
-/// So many pictures of a pattern, at this rate.
+/// Returns `count` pictures of a pattern, at this rate.
 ///
 /// # Errors
 /// If libavfilter has no such source.
@@ -65,23 +66,23 @@ pub fn pictures(pattern: Pattern, rate: &Rate, count: u64) -> Result<Vec<Video>,
     (0..count).map(picture).collect()
 }
 
-/// How pictures are coded.
+/// How a film is coded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Coding {
     /// The codec.
     pub codec: Codec,
-    /// Pictures of a group.
+    /// Pictures per group.
     pub group: u32,
-    /// Whether no picture needs any of the group before. Else the first ones that are shown of a group do, but for MPEG-4, which is
-    /// coded without pictures that look both ways.
+    /// Whether no picture needs the group before its own. Otherwise the first pictures of a group do; not in
+    /// MPEG-4, which is coded without B pictures.
     pub is_closed: bool,
 }
 
-/// Codes pictures at this rate: an elementary stream with start codes. MPEG-1 and H.264 have two pictures between others that are
-/// coded from both sides; MPEG-1 takes only the picture rates of its standard.
+/// Codes pictures at this rate as an elementary stream with start codes. MPEG-1 and H.264 use two B pictures
+/// between others. MPEG-1 accepts only the picture rates of its standard.
 ///
 /// # Errors
-/// If libav has no such encoder, or it refuses the rate.
+/// If libav has no such encoder, or the encoder refuses the rate.
 pub fn encode(coding: Coding, rate: &Rate, pictures: &[Video]) -> Result<Vec<u8>, Error> {
     prepare();
     let flags = ("flags", if coding.is_closed { "+cgop+bitexact" } else { "+bitexact" });

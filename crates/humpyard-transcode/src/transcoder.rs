@@ -1,4 +1,4 @@
-//! Groups of pictures at another rate: decoded, scaled, shown as often as the rate says, and encoded.
+//! Transcodes groups of pictures to another rate: decodes, scales, repeats or drops pictures, and encodes.
 
 use ffmpeg_next::codec::decoder::Check;
 use ffmpeg_next::codec::{self, Context, Id};
@@ -11,7 +11,7 @@ use crate::film::{Gop, prepare};
 use crate::rate::Rate;
 use crate::{Failure, Reason};
 
-/// What one worker keeps for transcoding: scalers. Decoders and encoders are new for each group, so that what comes out
+/// The state of a transcoding worker: its scalers. Decoders and encoders are new for each group, so the output
 /// depends on the group alone.
 #[derive(Default)]
 pub struct Transcoder {
@@ -25,17 +25,17 @@ impl std::fmt::Debug for Transcoder {
 }
 
 impl Transcoder {
-    /// One that has not worked yet.
+    /// Returns a transcoder without scalers.
     pub fn new() -> Self {
         prepare();
         Self::default()
     }
 
-    /// The group in MPEG-4 part 2 at this rate: bytes that follow those of the group before in its stream. No bytes if none
-    /// of its pictures is shown at that rate.
+    /// Transcodes a group to MPEG-4 part 2 at this rate. Returns the bytes that follow those of the previous
+    /// group in the output stream. Returns no bytes if that rate shows none of the group's pictures.
     ///
     /// # Errors
-    /// If it cannot be decoded, or encoded: the failure says at which byte of the stream.
+    /// If it cannot be decoded or encoded: the failure gives the byte in the stream.
     pub fn transcode(&mut self, gop: &Gop, rate: &Rate) -> Result<Vec<u8>, Failure> {
         let pictures = decode(gop)?;
         let (first, end) = rate.shown((gop.first_picture, gop.first_picture + gop.pictures()), gop.track.rate);
@@ -53,7 +53,7 @@ impl Transcoder {
         encoder.finish().map_err(failed)
     }
 
-    /// A picture in this rate's size.
+    /// Scales a picture to this rate's size.
     ///
     /// # Errors
     /// If it cannot be scaled.
@@ -81,7 +81,7 @@ const fn definition(format: Pixel, width: u32, height: u32) -> scaling::context:
     scaling::context::Definition { format, width, height }
 }
 
-/// Options of every codec: one thread, and nothing that depends on the processor.
+/// Returns options for every codec: one thread, and output that does not depend on the processor.
 pub(crate) fn options<'a>(more: &[(&str, &str)]) -> Dictionary<'a> {
     let mut options = Dictionary::new();
     for (name, value) in [("threads", "1"), ("flags", "+bitexact")].iter().chain(more) {
@@ -90,7 +90,7 @@ pub(crate) fn options<'a>(more: &[(&str, &str)]) -> Dictionary<'a> {
     options
 }
 
-/// Its pictures, in the order in which they are shown.
+/// Returns the pictures of a group, in display order.
 pub(crate) fn decode(gop: &Gop) -> Result<Vec<Video>, Failure> {
     if !gop.begins_with_key {
         return Err(gop.failure(gop.offset(), Reason::NoKeyPicture, "it cannot be decoded from its beginning"));
@@ -101,7 +101,7 @@ pub(crate) fn decode(gop: &Gop) -> Result<Vec<Video>, Failure> {
     let mut pictures = Vec::with_capacity(gop.pictures.len());
     for (order, picture) in gop.pictures.iter().enumerate() {
         let mut packet = Packet::copy(&picture.data);
-        // Without times a decoder could not tell them apart.
+        // The decoder needs times to tell pictures apart.
         packet.set_dts(Some(order as i64));
         let sent = decoder.send_packet(&packet).and_then(|()| receive(&mut decoder, &mut pictures));
         sent.map_err(|error| damaged(picture.bytes.start, error))?;
@@ -115,7 +115,7 @@ pub(crate) fn decode(gop: &Gop) -> Result<Vec<Video>, Failure> {
     Ok(pictures)
 }
 
-/// A decoder that refuses what is damaged, rather than guess what it was.
+/// Returns a decoder that rejects damaged data instead of guessing.
 fn decoder(parameters: codec::Parameters) -> Result<codec::decoder::Video, Error> {
     let id = parameters.id();
     let codec = codec::decoder::find(id).ok_or(Error::DecoderNotFound)?;
@@ -124,12 +124,12 @@ fn decoder(parameters: codec::Parameters) -> Result<codec::decoder::Video, Error
     decoder.open_as_with(codec, options(&[]))?.video()
 }
 
-/// Takes all pictures that the decoder has done.
+/// Takes all pictures that the decoder has finished.
 fn receive(decoder: &mut codec::decoder::Video, pictures: &mut Vec<Video>) -> Result<(), Error> {
     loop {
         let mut picture = Video::empty();
         match decoder.receive_frame(&mut picture) {
-            // It has guessed what was damaged, and says so.
+            // The decoder concealed damage, and reports it.
             Ok(()) if picture.is_corrupt() || picture.has_decode_errors() => return Err(Error::InvalidData),
             Ok(()) => pictures.push(picture),
             Err(Error::Eof | Error::Other { errno: ffmpeg_next::error::EAGAIN }) => return Ok(()),
@@ -138,14 +138,14 @@ fn receive(decoder: &mut codec::decoder::Video, pictures: &mut Vec<Video>) -> Re
     }
 }
 
-/// Bits are there for so many pictures at least, for an encoder refuses to make do with those of one.
+/// The encoder's buffer has the bits of at least this many pictures: it refuses a buffer for a single one.
 const PICTURES_MIN: u64 = 4;
-/// Most pictures from one key picture to the next that libav's encoder takes.
+/// Most pictures between key pictures that libav's encoder accepts.
 const GROUP_MAX: u32 = 600;
-/// What an encoder believes of pictures that it has not seen: bits of a block at the finest quantizer, so that the first
-/// pictures of a group do not take what is there for all.
+/// The encoder's first guess of a picture's complexity: bits of a block at the finest quantizer. It keeps the
+/// first pictures of a group from using the bits of all.
 const COMPLEXITY: &str = "30000";
-/// No key pictures but those of groups.
+/// Disables key pictures at scene changes.
 pub(crate) const NO_CUTS: (&str, &str) = ("sc_threshold", "1000000000");
 
 /// An encoder of one group.
@@ -155,7 +155,7 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    /// MPEG-4, for this many pictures, which are one group, and may take as many bits as the rate says.
+    /// Returns an MPEG-4 encoder for one group of this many pictures, limited to the bits of the rate.
     fn new(rate: &Rate, pictures: u64) -> Result<Self, Error> {
         let gop = u32::try_from(pictures).unwrap_or(u32::MAX).clamp(1, GROUP_MAX);
         let (pictures_per_second, seconds) = rate.pictures_per_second;
@@ -166,7 +166,7 @@ impl Encoder {
         Self::open(Id::MPEG4, rate, gop, &more)
     }
 
-    /// Of any codec.
+    /// Returns an encoder for any codec.
     pub(crate) fn open(id: Id, rate: &Rate, gop: u32, more: &[(&str, &str)]) -> Result<Self, Error> {
         let codec = codec::encoder::find(id).ok_or(Error::EncoderNotFound)?;
         let mut encoder = Context::new_with_codec(codec).encoder().video()?;

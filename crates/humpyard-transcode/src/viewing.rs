@@ -1,4 +1,4 @@
-//! How good pictures are: what was coded is decoded again, and compared with what it was made from.
+//! Measures the quality of coded pictures: decodes them and compares them with their originals.
 
 use ffmpeg_next::Error;
 use ffmpeg_next::format::Pixel;
@@ -9,10 +9,10 @@ use crate::film::{Film, Gop};
 use crate::rate::Rate;
 use crate::transcoder::{Transcoder, decode};
 
-/// All pictures of a film, in the order in which they are shown.
+/// Returns all pictures of a film, in display order.
 ///
 /// # Errors
-/// The first group that cannot be decoded.
+/// The failure of the first group that cannot be decoded.
 pub fn pictures(film: &Film) -> Result<Vec<Video>, Failure> {
     let mut pictures = Vec::new();
     for gop in &film.gops {
@@ -21,15 +21,16 @@ pub fn pictures(film: &Film) -> Result<Vec<Video>, Failure> {
     Ok(pictures)
 }
 
-/// The pictures of a group, in the order in which they are shown.
+/// Returns the pictures of a group, in display order.
 ///
 /// # Errors
-/// If it cannot be decoded.
+/// If the group cannot be decoded.
 pub fn pictures_of(gop: &Gop) -> Result<Vec<Video>, Failure> {
     decode(gop)
 }
 
-/// What pictures that come `shown_at` a second should look like at a rate: scaled, and left out or repeated as the rate says.
+/// Returns the expected output for pictures that come at `shown_at` per second: scaled, and dropped or repeated
+/// for the rate.
 ///
 /// # Errors
 /// If a picture cannot be scaled.
@@ -39,8 +40,8 @@ pub fn expected(pictures: &[Video], shown_at: (u32, u32), rate: &Rate) -> Result
     (first..end).map(|number| scaler.scaled(&pictures[rate.seen(number, shown_at) as usize], rate)).collect()
 }
 
-/// Peak signal to noise ratio of the brightness of two pictures, in dB; infinite if they are the same, none if they are of
-/// different sizes or formats other than planar with 8 bits.
+/// Returns the peak signal-to-noise ratio of the brightness of two pictures, in dB; infinite if they are equal.
+/// `None`: the sizes or formats differ, or the format is not planar with 8 bits.
 pub fn psnr(one: &Video, other: &Video) -> Option<f64> {
     let shape = |picture: &Video| (picture.format(), picture.width(), picture.height());
     if shape(one) != shape(other) || one.format() != Pixel::YUV420P {
@@ -59,7 +60,8 @@ pub fn psnr(one: &Video, other: &Video) -> Option<f64> {
     Some(10.0 * (255.0 * 255.0 / mean).log10())
 }
 
-/// The least and the mean ratio of pictures in pairs; none if they are not as many, or cannot be compared.
+/// Returns the least and the mean ratio over pairs of pictures. `None`: the numbers differ, or a pair is not
+/// comparable.
 pub fn likeness(one: &[Video], other: &[Video]) -> Option<(f64, f64)> {
     if one.len() != other.len() || one.is_empty() {
         return None;

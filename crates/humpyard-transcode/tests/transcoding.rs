@@ -1,4 +1,4 @@
-//! Films that are made here, and one of a real call: cut, transcoded group by group, and looked at again.
+//! Transcodes test films and a film of a real call group by group, and checks the results.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "what was measured is shown, and what is skipped")]
 
 use std::collections::BTreeMap;
@@ -9,12 +9,12 @@ use humpyard_traffic::test_captures::traces_directory;
 use humpyard_transcode::source::{Coding, Pattern, encode, pictures};
 use humpyard_transcode::{Account, Codec, Failure, Film, OUTPUTS, Rate, Reason, SOURCE, Transcoder, rtp, viewing};
 
-/// Pictures of a film, and of its groups.
+/// Pictures per film; [`GROUP`] is pictures per group.
 const PICTURES: u64 = 60;
 const GROUP: u32 = 15;
 
-/// What outputs are at least like what they should be, in dB: in the mean over pictures and in the worst of them. Measured were 30.9
-/// and 29.1 or more; with a group in another's place the worst picture comes to 22.9.
+/// Least likeness of outputs to their expected pictures, in dB: the mean over pictures, and the worst picture.
+/// Measured: at least 30.9 and 29.1. With a group in another's place, the worst picture has 22.9.
 const LIKENESS: (f64, f64) = (30.0, 28.0);
 
 fn coded(codec: Codec, pattern: Pattern) -> Vec<u8> {
@@ -28,7 +28,7 @@ fn film(codec: Codec, pattern: Pattern) -> Film {
     film
 }
 
-/// Every group at this rate, in order.
+/// Transcodes every group to this rate, in order.
 fn transcoded(film: &Film, rate: &Rate) -> Vec<Result<Vec<u8>, Failure>> {
     let mut transcoder = Transcoder::new();
     film.gops.iter().map(|gop| transcoder.transcode(gop, rate)).collect()
@@ -66,14 +66,14 @@ fn groups_that_need_others_are_not_cut_apart() {
     }
 }
 
-/// Bits a second that are taken at most. MPEG-4 with a key picture every half second takes more than the larger rates have, even
-/// with the coarsest quantizer: measured were 1.7 (CIF) and 2.8 times as many (4CIF).
+/// Upper bound of the bit rate, in bits/s. MPEG-4 with a key picture every half second exceeds the two larger
+/// rates, even with the coarsest quantizer: measured 1.7 times (CIF) and 2.8 times (4CIF).
 fn bits_at_most(rate: &Rate) -> f64 {
     let excess = BTreeMap::from([("SQCIF", 1.2), ("QCIF", 1.3), ("CIF", 1.8), ("4CIF", 2.9)]);
     excess[rate.name] * f64::from(rate.bits_per_second)
 }
 
-/// What is made here is the same each time: what is said of it holds for every run.
+/// Making a film gives the same bytes each time, so results on films hold for every run.
 #[test]
 fn films_are_made_alike() {
     for pattern in Pattern::ALL {
@@ -108,7 +108,7 @@ fn every_codec_becomes_every_rate() {
     }
 }
 
-/// The bound on likeness finds pictures that are one place off, and groups that changed places.
+/// The bound on likeness detects pictures that are one place off, and groups that changed places.
 #[test]
 fn what_is_out_of_place_is_not_alike() {
     let film = film(Codec::Mpeg1, Pattern::Mandelbrot);
@@ -145,7 +145,7 @@ fn what_comes_out_depends_on_the_group_alone() {
     }
 }
 
-/// Transcodes whatever can be read of these bytes, and accounts for all of it.
+/// Transcodes everything readable in these bytes, and accounts for all of it.
 fn survived(bytes: Vec<u8>) -> (Account, Vec<Vec<u8>>) {
     let length = bytes.len() as u64;
     let (mut account, mut out) = (Account::default(), Vec::new());
@@ -195,7 +195,8 @@ fn damaged_groups_are_dropped_and_the_others_are_as_they_were() {
             noticed += u32::from(account.dropped_in_all() > 0);
             let others = out.iter().enumerate().filter(|&(other, _)| other != number).map(|(_, bytes)| bytes);
             let kept = others.clone().filter(|bytes| came.contains(bytes)).count();
-            // Damage may make a start code, which takes a group apart, or hide one; the groups beyond its neighbours stay.
+            // Damage may make a start code, which splits a group, or hide one. Groups other than its neighbours
+            // stay the same.
             assert!(kept + 2 >= others.count(), "{codec:?}, group {number}: {account}, {kept} as they were");
         }
         println!("{codec:?}: {noticed} of {tried} noticed");
@@ -229,7 +230,7 @@ fn noise_is_refused() {
     }
 }
 
-/// Without the first key picture nothing can be made of what follows it.
+/// Groups before the first key picture cannot be decoded.
 #[test]
 fn what_begins_in_the_middle_is_dropped_up_to_the_next_group() {
     let film = film(Codec::Mpeg4, Pattern::TestCard);

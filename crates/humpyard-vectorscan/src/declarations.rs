@@ -1,4 +1,4 @@
-//! What of Vectorscan's C interface is called: names, types and numbers as its manual has them.
+//! Declarations of the parts of Vectorscan's C interface that this crate calls, as in its manual.
 
 use core::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 
@@ -8,15 +8,15 @@ pub(crate) const FLAG_SINGLEMATCH: c_uint = 8;
 pub(crate) const MODE_BLOCK: c_uint = 1;
 pub(crate) const MODE_STREAM: c_uint = 2;
 
-/// Compiled patterns, of which only the library knows how they look.
+/// Compiled patterns; opaque.
 #[repr(C)]
 pub(crate) struct Database([u8; 0]);
 
-/// The room of a call, of which only the library knows how it looks.
+/// The scratch space of a call; opaque.
 #[repr(C)]
 pub(crate) struct Scratch([u8; 0]);
 
-/// A stream, of which only the library knows how it looks.
+/// A stream; opaque.
 #[repr(C)]
 pub(crate) struct Stream([u8; 0]);
 
@@ -24,11 +24,12 @@ pub(crate) struct Stream([u8; 0]);
 #[repr(C)]
 pub(crate) struct CompileError {
     pub(crate) message: *mut c_char,
-    /// The index of the pattern; negative if it was not one of them.
+    /// The index of the pattern that failed; negative if no single pattern did.
     pub(crate) expression: c_int,
 }
 
-/// Told of a match: its number, where it begins and ends, flags, and the caller's context. What is not 0 ends the scan.
+/// Called for each match: pattern number, begin, end, flags, and the caller's context. A result other than 0
+/// ends the scan.
 pub(crate) type Handler = extern "C" fn(c_uint, c_ulonglong, c_ulonglong, c_uint, *mut c_void) -> c_int;
 
 #[link(name = "hs")]

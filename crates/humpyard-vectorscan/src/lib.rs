@@ -1,5 +1,5 @@
-//! The few calls of Vectorscan that humpyard's `l7-filter` makes, safe: many regular expressions held against bytes at once, in
-//! blocks or in streams.
+//! A safe wrapper for the few Vectorscan calls of humpyard's `l7-filter`. Vectorscan matches many regular
+//! expressions at once, in blocks or in streams.
 //!
 //! Vectorscan is the portable continuation of Hyperscan, with the same C interface. The library is the system's `libhs`
 //! (Debian: `libvectorscan-dev`), linked with the feature `system`; without it this crate is empty.
@@ -17,9 +17,12 @@
 //! ```
 //!
 //! # Unsafe
-//! The C library is called through a dozen declarations of our own (`declarations.rs`). What they demand is kept by types: a
-//! [`Database`] never changes and outlives the streams that hold it; a [`Scratch`] is used by one call at a time, for the call
-//! borrows it; a callback gets the closure that its own call borrowed, and a panic in it ends the process.
+//! The C library is called through a dozen declarations of our own (`declarations.rs`). Types keep its
+//! conditions:
+//!
+//! - A [`Database`] never changes, and outlives its streams.
+//! - A call borrows its [`Scratch`] mutably, so only one call at a time uses it.
+//! - A callback gets the closure that its own call borrowed. A panic in the closure ends the process.
 #![cfg(feature = "system")]
 
 mod declarations;
@@ -32,7 +35,7 @@ use std::sync::Arc;
 
 use declarations as hs;
 
-/// Why Vectorscan did not do what it was asked to.
+/// An error of Vectorscan.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Error {
     message: String,
@@ -56,12 +59,12 @@ impl Error {
     }
 }
 
-/// How the bytes come.
+/// How a database gets its input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// All at once.
+    /// All bytes at once.
     Block,
-    /// One piece after the other.
+    /// Piece by piece.
     Stream,
 }
 
@@ -78,10 +81,10 @@ unsafe impl Send for Database {}
 unsafe impl Sync for Database {}
 
 impl Database {
-    /// Compiles patterns, in which `.` is every byte; a match has the index of its pattern, and is told of once.
+    /// Compiles patterns, in which `.` matches every byte. A match reports the index of its pattern, once.
     ///
     /// # Errors
-    /// If the library cannot compile one of them: the message says which and why.
+    /// If the library cannot compile a pattern: the message names the pattern and the cause.
     pub fn new(patterns: &[&str], mode: Mode) -> Result<Self, Error> {
         let texts =
             patterns.iter().map(|&pattern| CString::new(pattern).map_err(|_| Error::new("a pattern has a zero")));
@@ -91,8 +94,8 @@ impl Database {
         let ids: Vec<c_uint> = (0..patterns.len() as c_uint).collect();
         let (mut database, mut error) = (ptr::null_mut(), ptr::null_mut());
         let mode_bit = if mode == Mode::Block { hs::MODE_BLOCK } else { hs::MODE_STREAM };
-        // SAFETY: the three arrays have as many elements as the fifth argument says, each text ends with a zero, no platform
-        // stands for this one, and the two places for results are writable.
+        // SAFETY: the three arrays have as many elements as the fifth argument says. Each text ends with a
+        // zero. A null platform means this one. The two places for results are writable.
         let code = unsafe {
             hs::hs_compile_multi(
                 pointers.as_ptr(),
@@ -113,25 +116,25 @@ impl Database {
         Ok(Self { pointer, mode })
     }
 
-    /// The memory of one stream, in bytes.
+    /// Returns the memory of one stream, in bytes.
     ///
     /// # Errors
-    /// If it was not compiled for streams.
+    /// If the database was not compiled for streams.
     pub fn stream_bytes(&self) -> Result<usize, Error> {
         let mut bytes = 0;
-        // SAFETY: the database is one, and the place for the result is writable.
+        // SAFETY: the database is valid, and the place for the result is writable.
         let code = unsafe { hs::hs_stream_size(self.pointer.as_ptr(), &raw mut bytes) };
         Error::of("hs_stream_size", code).map(|()| bytes)
     }
 
-    /// Tells of every pattern that matches somewhere in these bytes, or at their end.
+    /// Calls `matched` for every pattern that matches somewhere in these bytes, or at their end.
     ///
     /// # Errors
-    /// If the database is for streams, or the scratch space was not made for it.
+    /// If the database is for streams, or the scratch space was not allocated for it.
     pub fn scan(&self, bytes: &[u8], scratch: &mut Scratch, mut matched: impl FnMut(u32)) -> Result<(), Error> {
         let (handler, context) = callback(&mut matched);
-        // SAFETY: database and scratch space are what they are called, the bytes are as many as is said, nobody else uses the
-        // scratch space during the call, and the context is the closure that the handler was made for.
+        // SAFETY: the database and the scratch space are valid, and the length is that of the bytes. This call
+        // alone uses the scratch space. The context is the closure that the handler was made for.
         let code = unsafe {
             hs::hs_scan(
                 self.pointer.as_ptr(),
@@ -149,56 +152,57 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        // SAFETY: it came from the library, and nobody has it any more: streams hold the value this drops with the last.
+        // SAFETY: the library made it, and nothing uses it any more: the last stream drops this value.
         unsafe { hs::hs_free_database(self.pointer.as_ptr()) };
     }
 }
 
-/// The error of a compilation, with its pattern; frees what the library told it by.
+/// Returns the error of a compilation, with its pattern, and frees the library's error.
 fn compile_error(error: *mut hs::CompileError, patterns: &[&str]) -> Error {
-    // SAFETY: the library gave it, and its message ends with a zero.
+    // SAFETY: the library made the error, and its message ends with a zero.
     let (message, expression) = unsafe { (CStr::from_ptr((*error).message).to_string_lossy(), (*error).expression) };
     let pattern = usize::try_from(expression).ok().and_then(|at| patterns.get(at)).unwrap_or(&"");
     let told = Error::new(format!("`{pattern}`: {message}"));
-    // SAFETY: the library gave it, it was not freed yet, and the message was copied.
+    // SAFETY: the library made the error, it was not freed yet, and the message was copied.
     unsafe { hs::hs_free_compile_error(error) };
     told
 }
 
-/// The room that a call needs: one for each thread.
+/// The scratch space of a scan: one for each thread.
 #[derive(Debug)]
 pub struct Scratch {
     pointer: NonNull<hs::Scratch>,
 }
 
-// SAFETY: it belongs to no thread; only to use it twice at once is wrong, and calls borrow it alone.
+// SAFETY: it belongs to no thread. Only two uses at once would be wrong, and calls borrow it mutably.
 unsafe impl Send for Scratch {}
-// SAFETY: nothing can be done with it through a shared reference but to clone it, which the library allows while it is not in
-// use; and it is in use only while it is borrowed alone.
+// SAFETY: a shared reference only allows cloning. The library allows that while the space is not in use, and
+// each use borrows it mutably.
 unsafe impl Sync for Scratch {}
 
 impl Scratch {
-    /// Room enough for each of these databases.
+    /// Allocates scratch space that suffices for each of these databases.
     ///
     /// # Errors
     /// If there is no memory, or no database.
     pub fn new<'a>(databases: impl IntoIterator<Item = &'a Database>) -> Result<Self, Error> {
         let mut pointer = ptr::null_mut();
         for database in databases {
-            // SAFETY: the database is one, and the pointer is none or a scratch space, which the library makes larger.
+            // SAFETY: the database is valid. The pointer is null or a scratch space, which the library
+            // enlarges.
             let code = unsafe { hs::hs_alloc_scratch(database.pointer.as_ptr(), &raw mut pointer) };
             Error::of("hs_alloc_scratch", code)?;
         }
         Ok(Self { pointer: NonNull::new(pointer).ok_or_else(|| Error::new("scratch space for no database"))? })
     }
 
-    /// Another of the same size.
+    /// Allocates another scratch space of the same size.
     ///
     /// # Errors
     /// If there is no memory.
     pub fn another(&self) -> Result<Self, Error> {
         let mut pointer = ptr::null_mut();
-        // SAFETY: it is a scratch space that is not in use, and the place for the result is writable.
+        // SAFETY: the scratch space is valid and not in use, and the place for the result is writable.
         let code = unsafe { hs::hs_clone_scratch(self.pointer.as_ptr(), &raw mut pointer) };
         Error::of("hs_clone_scratch", code)?;
         Ok(Self { pointer: NonNull::new(pointer).ok_or_else(|| Error::new("hs_clone_scratch gave nothing"))? })
@@ -207,24 +211,24 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // SAFETY: it came from the library, is not in use, and nobody has it any more.
+        // SAFETY: the library made it, it is not in use, and nothing uses it any more.
         unsafe { hs::hs_free_scratch(self.pointer.as_ptr()) };
     }
 }
 
-/// Bytes that come piece by piece.
+/// A scan of bytes that come piece by piece.
 #[derive(Debug)]
 pub struct Stream {
     pointer: NonNull<hs::Stream>,
-    /// It lives as long as its streams.
+    /// The database, kept as long as its streams.
     _database: Arc<Database>,
 }
 
-// SAFETY: it belongs to no thread; calls borrow it alone.
+// SAFETY: it belongs to no thread; calls borrow it mutably.
 unsafe impl Send for Stream {}
 
 impl Stream {
-    /// A stream before its first byte; all its memory is taken here.
+    /// Opens a stream before its first byte, and allocates all its memory.
     ///
     /// # Errors
     /// If the database was not compiled for streams, or there is no memory.
@@ -233,27 +237,27 @@ impl Stream {
             return Err(Error::new("the patterns were compiled for blocks"));
         }
         let mut pointer = ptr::null_mut();
-        // SAFETY: the database is one for streams, and the place for the result is writable.
+        // SAFETY: the database is valid and for streams, and the place for the result is writable.
         let code = unsafe { hs::hs_open_stream(database.pointer.as_ptr(), 0, &raw mut pointer) };
         Error::of("hs_open_stream", code)?;
         let pointer = NonNull::new(pointer).ok_or_else(|| Error::new("hs_open_stream gave nothing"))?;
         Ok(Self { pointer, _database: Arc::clone(database) })
     }
 
-    /// Puts it before its first byte again.
+    /// Resets the stream to before its first byte.
     ///
     /// # Errors
-    /// None that this crate could bring about.
+    /// None that this crate could cause.
     pub fn reset(&mut self) -> Result<(), Error> {
-        // SAFETY: it is an open stream; without a callback, no scratch space is needed.
+        // SAFETY: the stream is open. Without a callback, the call needs no scratch space.
         let code = unsafe { hs::hs_reset_stream(self.pointer.as_ptr(), 0, ptr::null_mut(), None, ptr::null_mut()) };
         Error::of("hs_reset_stream", code)
     }
 
-    /// Reads what comes next, and tells of every pattern that matches by then and did not before.
+    /// Scans the next bytes. Calls `matched` for every pattern that matches by now and did not match before.
     ///
     /// # Errors
-    /// If the scratch space was not made for its database.
+    /// If the scratch space was not allocated for its database.
     pub fn scan(&mut self, bytes: &[u8], scratch: &mut Scratch, mut matched: impl FnMut(u32)) -> Result<(), Error> {
         let (handler, context) = callback(&mut matched);
         // SAFETY: as in `Database::scan`; the stream is open.
@@ -274,18 +278,20 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // SAFETY: it is an open stream, which nobody has any more; without a callback, no scratch space is needed.
+        // SAFETY: the stream is open, and nothing uses it any more. Without a callback, the call needs no
+        // scratch space.
         unsafe { hs::hs_close_stream(self.pointer.as_ptr(), ptr::null_mut(), None, ptr::null_mut()) };
     }
 }
 
-/// The version of the library.
+/// Returns the version of the library.
 pub fn version() -> String {
-    // SAFETY: it is a text of the library's own, which ends with a zero and never changes.
+    // SAFETY: the library owns the text, which ends with a zero and never changes.
     unsafe { CStr::from_ptr(hs::hs_version()) }.to_string_lossy().into_owned()
 }
 
-/// A handler for matches, and the context that makes it call this closure: for as long as that is borrowed.
+/// Returns a handler for matches, and the context with which it calls this closure. Both are valid while it is
+/// borrowed.
 fn callback<F: FnMut(u32)>(matched: &mut F) -> (hs::Handler, *mut c_void) {
     extern "C" fn call<F: FnMut(u32)>(
         id: c_uint,
@@ -294,7 +300,7 @@ fn callback<F: FnMut(u32)>(matched: &mut F) -> (hs::Handler, *mut c_void) {
         _: c_uint,
         context: *mut c_void,
     ) -> c_int {
-        // SAFETY: the context is the closure that this was made with, which its caller borrows until the call is over.
+        // SAFETY: the context is the closure from `callback`, which the caller borrows until the call ends.
         let matched = unsafe { &mut *context.cast::<F>() };
         matched(id);
         0
@@ -302,7 +308,7 @@ fn callback<F: FnMut(u32)>(matched: &mut F) -> (hs::Handler, *mut c_void) {
     (call::<F>, ptr::from_mut(matched).cast())
 }
 
-/// As the library counts; what is longer is cut.
+/// Returns the length as the library counts it; longer input is cut.
 fn length(bytes: &[u8]) -> c_uint {
     c_uint::try_from(bytes.len()).unwrap_or(c_uint::MAX)
 }

@@ -5,32 +5,33 @@ use super::places::{Place, by_traffic, places};
 use crate::harness::{Figure, Table, ascending};
 use humpyard_plot::statistics::Statistic;
 
-/// Late packets that a policy has at least where its late packets are compared with those of another.
+/// Fewest late packets of a policy for a comparison of its late packets with another's.
 pub(super) const LATE_LEAST: f64 = 20.0;
-/// The load up to which claims are of a machine that is not overloaded.
+/// The highest load of a machine that counts as not overloaded.
 const UNDERLOAD: f64 = 0.65;
-/// The t_sw/D below which the paper calls a switch cheap.
+/// Below this t_sw/D, the paper calls a switch cheap.
 const CHEAP: f64 = 0.05;
-/// The t_sw/D from which on a switch is dear.
+/// From this t_sw/D on, a switch is expensive.
 const DEAR: f64 = 1.0;
 
-/// What the paper calls eager in its figures: quanta of 10 ms and of 40 ms, and two more.
+/// The paper's eager policies: quanta of 10 ms and of 40 ms, and two more.
 const EAGERLY: [&str; 4] = [EAGER[0], EAGER[1], COHORT_E, AE];
 /// The rivals of Everest-AE.
 const WITHOUT_AE: [&str; 3] = [EAGER[0], EAGER[1], COHORT_E];
 /// All rivals of Everest.
 pub(super) const RIVALS: [&str; 6] = [EAGER[0], EAGER[1], COHORT_E, AE, LATE, STATIC];
-/// All but Everest and Everest-AE.
+/// All policies except Everest and Everest-AE.
 const OTHERS: [&str; 5] = [STATIC, EAGER[0], EAGER[1], COHORT_E, LATE];
 /// The eager policies that run on the traces.
 const ON_TRACES: [&str; 3] = [EAGER[0], COHORT_E, AE];
 /// Everest with a forecast.
 pub(super) const FORECAST: &str = "everest:proactive=ewma";
 
-/// Returns the median quotient of late packets, from pairs of numbers of late packets at the same place.
+/// Returns the median quotient of late packets, from pairs of late packets at the same place.
 ///
-/// Pairs of two numbers that are large enough count. Without any, those count of which one number is, and the other
-/// is taken for the least: the quotient is then nearer to 1 than it is in truth. `None`: no pair tells.
+/// Pairs of two large enough numbers count. If there are none, pairs with one large enough number count. The
+/// minimum then replaces the other number, so that the quotient is nearer to 1 than the true one. `None`: no
+/// pair counts.
 pub(super) fn quotient(pairs: &[[f64; 2]]) -> Option<f64> {
     let is_large = |&late: &f64| late >= LATE_LEAST;
     let with_both = pairs.iter().filter(|pair| pair.iter().all(is_large));
@@ -40,7 +41,7 @@ pub(super) fn quotient(pairs: &[[f64; 2]]) -> Option<f64> {
     median(with_both.map(of).collect()).or_else(|| median(with_one.map(of).collect()))
 }
 
-/// Returns the median quotient of late packets of two policies at these places. `None`: no place tells.
+/// Returns the median quotient of late packets of two policies at these places. `None`: no place counts.
 pub(super) fn late_over(places: &[&Place<'_>], above: &str, below: &str) -> Option<f64> {
     let pair = |place: &&Place<'_>| [above, below].map(|policy| place.late_packets(policy));
     quotient(&places.iter().map(pair).collect::<Vec<_>>())
@@ -51,18 +52,18 @@ pub(super) fn underloaded<'a, 'b>(places: &'b [Place<'a>]) -> Vec<&'b Place<'a>>
     places.iter().filter(|place| place.number("load") <= UNDERLOAD).collect()
 }
 
-/// Returns the least of these numbers; NaN if one is, or there is none.
+/// Returns the least of these numbers; NaN if a number is NaN, or there is none.
 fn least(numbers: impl IntoIterator<Item = f64>) -> f64 {
     let smaller = |one: f64, other: f64| if one.is_nan() || one <= other { one } else { other };
     numbers.into_iter().reduce(smaller).unwrap_or(f64::NAN)
 }
 
-/// Returns the median quotient of late packets of the traffic for which it is least; NaN if none tells.
+/// Returns the least median quotient of late packets over the kinds of traffic; NaN if none counts.
 fn least_late(places: &[&Place<'_>], above: &str, below: &str) -> f64 {
     least(by_traffic(places).iter().filter_map(|there| late_over(there, above, below)))
 }
 
-/// Returns the median quotient of a column of the traffic for which it is least.
+/// Returns the least median quotient of a column over the kinds of traffic.
 fn least_of(places: &[&Place<'_>], column: &str, above: &str, below: &str) -> f64 {
     let median = |there: &Vec<&Place<'_>>| {
         let quotients = there.iter().map(|place| place.of(above, column) / place.of(below, column)).collect();
@@ -83,7 +84,7 @@ pub(super) const BY_TOLERANCE: &[Figure] = &[
     },
 ];
 
-/// Returns the least median of a column over that of Everest: of Everest-LD, then of the eager ones.
+/// Returns the least median of a column over Everest's: first Everest-LD's, then those of the eager policies.
 fn over_everest(data: &Table, column: &str) -> Vec<f64> {
     let places = places(data);
     let policies = core::iter::once(LATE).chain(EAGERLY);
@@ -98,7 +99,8 @@ pub(super) const QUEUES: &[Figure] =
 pub(super) const SWITCHES: &[Figure] =
     &[Figure { claim: "everest-fig3c-more", of: |data| over_everest(data, "switches") }];
 
-/// Returns the least over the numbers in a column of the least median of late packets of a policy over Everest's.
+/// Returns, for each number in a column, the least median of late packets of a policy over Everest's; the
+/// result is the least of them.
 fn least_by(data: &Table, column: &str, policy: &str) -> f64 {
     let places = places(data);
     let places = underloaded(&places);
@@ -106,7 +108,7 @@ fn least_by(data: &Table, column: &str, policy: &str) -> f64 {
         let there: Vec<&Place<'_>> = places.iter().filter(|place| place.number(column) == number).copied().collect();
         least_late(&there, policy, EVEREST)
     };
-    // Where no place tells, the policies are not compared.
+    // If no place counts, the policies are not compared.
     let numbers = ascending(places.iter().map(|place| place.number(column)));
     least(numbers.into_iter().map(at).filter(|quotient| !quotient.is_nan()))
 }
@@ -218,7 +220,7 @@ mod tests {
     /// A place: the traffic, t_sw/D in thousandths for a D of 1 ms, and late packets of two policies.
     type Cell = (&'static str, u64, [u64; 2]);
 
-    /// Returns places with these late packets of two policies among 1000, and of all others 500.
+    /// Returns places with these late packets of two policies among 1000 packets; all other policies have 500.
     fn table(policies: [&str; 2], cells: &[Cell]) -> Table {
         let cell = |&(profile, switch_us, late): &Cell| {
             let traffic = Traffic { profile, load: 0.5, packets: 1000, room: 1000, seed: Seed(1), scale: 1.0 };
@@ -253,7 +255,7 @@ mod tests {
         assert!(claim("everest-fig3a-fewest").holds(&[10.0; 6]));
     }
 
-    /// Ratios below 0.05 are small, and those from 1 on large.
+    /// Ratios below 0.05 count as small, and those from 1 on as large.
     #[test]
     fn small_and_large_ratios_are_told_apart() {
         let data = table([AE, EVEREST], &[("onoff", 49, [100, 200]), ("onoff", 50, [1, 1]), ("onoff", 1000, [90, 30])]);
@@ -263,7 +265,7 @@ mod tests {
         assert_eq!(found("everest-fig4-large"), [3.0]);
     }
 
-    /// One policy is worse with cheap switches, the other with dear ones.
+    /// One policy is worse with cheap switches, the other with expensive ones.
     #[test]
     fn one_of_two_is_best_if_no_other_is_better_at_any_place() {
         let found = |late: &[Cell]| figure(ONE_OF_TWO, "everest-one-of-two-best", &table([AE, EVEREST], late));

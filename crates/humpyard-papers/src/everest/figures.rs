@@ -1,4 +1,4 @@
-//! Figures 3 to 5, and what the paper says beside them: the same traffic under every policy, as one thing varies.
+//! Figures 3 to 5, and claims beside them: the same traffic under every policy, with one parameter varied.
 
 use humpyard_core::random::Seed;
 
@@ -26,32 +26,32 @@ rows! {
     }
 }
 
-/// A figure of the paper: policies at points, on traffic.
+/// A figure of the paper: policies at points, with several kinds of traffic.
 #[derive(Debug)]
 pub(super) struct Series {
     id: &'static str,
     figure: &'static str,
     title: &'static str,
     description: &'static str,
-    /// Generators and loads, those of a quick run first.
+    /// Generators and loads; a quick run has the first.
     traffic: &'static [(&'static str, f64)],
     policies: &'static [&'static str],
     /// Packets of a full run.
     packets: u64,
     quick: Quick,
-    /// The points of a quick run, and of a full one.
+    /// The points of a quick run and of a full run.
     points: (&'static [Point], &'static [Point]),
     figures: &'static [Figure],
     notes: fn(&Table) -> Vec<Note>,
     shown: Shown,
-    /// The experiment that runs the same, if it comes before this one.
+    /// The earlier experiment with the same rows, if any.
     rows_of: Option<&'static str>,
 }
 
-/// What a quick run has less of.
+/// The reductions of a quick run.
 #[derive(Clone, Copy, Debug)]
 struct Quick {
-    /// Kinds of traffic.
+    /// Number of kinds of traffic.
     traffic: usize,
     /// Policies. `None`: all.
     policies: Option<&'static [&'static str]>,
@@ -59,7 +59,7 @@ struct Quick {
     draws: usize,
 }
 
-/// What a plot shows: a column over another.
+/// The axes of a plot: a column over another.
 #[derive(Debug)]
 struct Shown {
     x: &'static str,
@@ -68,7 +68,7 @@ struct Shown {
     y_axis: &'static str,
 }
 
-/// How they are all done.
+/// The common setting of all figures.
 const SETTING: &str = "Cores in virtual time serve the six services of table 2, whose packets always take as long as \
     it says, from one queue for each service that has no end. Switching takes a core t_sw, a packet later than D is \
     late, and what is left at the end is served. The paper's traces are not public: models stand for them (`humpyard \
@@ -91,14 +91,14 @@ const fn scaled(scale: f64) -> Point {
     Point { scale, ..point(2_000, 2_000) }
 }
 
-/// Everyone of the paper's figures.
+/// All policies of the paper's figures.
 const ALL: &[&str] =
     &[STATIC, EAGER[0], EAGER[1], EAGER[2], COHORT_E, AE, AE_WITHOUT_FORCE, "seda", LATE, EVEREST, LITERAL, ENVELOPE];
-/// Those that claims are of, and the paper's text of Everest.
+/// The policies in claims, and Everest by the paper's text.
 const JUDGED: &[&str] = &[STATIC, EAGER[0], EAGER[1], COHORT_E, AE, AE_WITHOUT_FORCE, LATE, EVEREST, LITERAL];
 const MAIN: &[(&str, f64)] = &[("onoff", 0.52), ("flowb", 0.44), ("onoff", 0.62), ("mmpp", 0.35), ("flow", 0.62)];
 const RATIOS: &[(&str, f64)] = &[("onoff", 0.52), ("flowb", 0.44), ("mmpp", 0.35), ("onoff", 0.62)];
-/// Traffic of which some packets are late.
+/// Traffic with late packets.
 const HARD: &[(&str, f64)] = &[("onoff", 0.62), ("mmpp", 0.45), ("onoff", 0.52), ("flowb", 0.52)];
 const BY_TOLERANCE: (&[Point], &[Point]) = (
     &[point(500, 2_000), point(2_000, 2_000), point(8_000, 2_000)],
@@ -106,7 +106,7 @@ const BY_TOLERANCE: (&[Point], &[Point]) = (
 );
 const AT_TWO: (&[Point], &[Point]) = (&[point(2_000, 2_000)], &[point(2_000, 2_000)]);
 
-/// t_sw/D at this D.
+/// Returns points with these t_sw/D at this D.
 const fn ratios<const N: usize>(tolerance_us: u64, thousandths: [u64; N]) -> [Point; N] {
     let mut points = [point(tolerance_us, 0); N];
     let mut at = 0;
@@ -140,12 +140,12 @@ const BY_BOTH: (&[Point], &[Point]) =
 
 const LATE_PACKETS: Shown = Shown { x: "ratio", x_axis: "t_sw/D", y: "late_percent", y_axis: "late packets, in %" };
 
-/// What most quick runs have.
+/// The reductions of most quick runs.
 const QUICK: Quick = Quick { traffic: 2, policies: Some(JUDGED), packets: 80_000, draws: DRAWS.0 };
-/// What a quick run has of a figure without claims.
+/// The reductions of a quick run of a figure without claims.
 const QUICK_WITHOUT_CLAIMS: Quick = Quick { policies: None, packets: 60_000, draws: 1, ..QUICK };
 
-/// What most figures have: the ratios of t_sw to D, and late packets over these.
+/// The defaults of most figures: the ratios of t_sw to D, and late packets over them.
 const USUAL: Series = Series {
     id: "",
     figure: "",
@@ -395,7 +395,8 @@ impl Experiment for Series {
     }
 
     fn run(&self, part: usize, scale: Scale, seed: Seed) -> Result<Vec<Row>, LabError> {
-        // Traffic by traffic, so that experiments with fewer of them in a quick run have the same first parts.
+        // Parts are ordered by traffic, so that quick runs with fewer kinds of traffic have the same first
+        // parts.
         let draws = self.draws(scale);
         let ((profile, load), draw) = (self.traffic(scale)[part / draws], part % draws);
         let seed = seed.stream(&format!("everest/{draw}")).bits();
@@ -407,7 +408,7 @@ impl Experiment for Series {
             if !traffic.is_there() {
                 break;
             }
-            // What a switch costs says nothing of guarantees.
+            // The cost of a switch does not change the guarantees.
             let same = |other: &Point| Point { switch_us: 0, ..*other } == Point { switch_us: 0, ..point };
             let guarantees = match known.take() {
                 Some((other, guarantees)) if same(&other) => guarantees,
@@ -465,9 +466,9 @@ impl Experiment for Series {
 }
 
 impl Series {
-    /// Medians over the draws.
+    /// Draws medians over the draws.
     fn line(&self, data: &Table, policy: &str, place: Option<&(String, f64)>) -> Line {
-        // Ratios are those of one D.
+        // The plot shows the ratios of one D.
         let tolerance = data.rows().next().map(|row| row.number("tolerance_us"));
         let is_shown = |row: &TableRow<'_>| self.shown.x != "ratio" || Some(row.number("tolerance_us")) == tolerance;
         let rows = data.rows_of("policy", policy).filter(is_shown);
@@ -497,7 +498,7 @@ mod tests {
         );
     }
 
-    /// The part of a quick run that no other comes before, as its table says it.
+    /// The first part of a quick run has every policy at every point.
     #[test]
     fn a_part_has_every_policy_at_every_point() {
         let figure = &SERIES[1];
@@ -507,7 +508,7 @@ mod tests {
         assert_eq!(data.rows_of("policy", STATIC).total("switches"), 0.0);
     }
 
-    /// Notes need no policy and no place that a quick run does not have.
+    /// Notes use only policies and places that a quick run has.
     #[test]
     fn quick_runs_have_what_notes_are_of() {
         for (id, about) in [

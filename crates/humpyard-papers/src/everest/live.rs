@@ -1,4 +1,4 @@
-//! Figure 6 on live threads: real detectors, on workers that are as slow as the paper's engines.
+//! Figure 6 on live threads: real detectors, on workers as slow as the paper's engines.
 
 use core::time::Duration;
 use std::thread;
@@ -24,19 +24,19 @@ use humpyard_plot::LinePlot;
 
 const POLICIES: [&str; 2] = [EVEREST, ENVELOPE];
 const WORKERS: usize = 4;
-/// What a packet keeps a worker, what a switch takes, and what is tolerated: 79 packets a core.
+/// Time of a packet, cost of a switch, and tolerated delay: 79 packets per core.
 const PACKET: Duration = Duration::from_micros(250);
 const SWITCH: Duration = Duration::from_millis(2);
 const TOLERANCE: Duration = Duration::from_millis(20);
-/// Packets that may wait for a service, as many times those that are tolerated as in figure 6 in virtual time.
+/// Most packets waiting for a service; relative to the tolerated ones, the same as in figure 6 in virtual time.
 const QUEUE: u32 = 200;
-/// By how much a sleep may be too long, which packets that follow at once make up for.
+/// Greatest excess of a sleep that the following packets make up for.
 const OVERSLEPT: Duration = Duration::from_micros(200);
-/// How long a run takes, and how often it is done.
+/// Duration of a run (quick, full), and number of runs.
 const LENGTH: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(6));
 const RUNS: (usize, usize) = (2, 10);
 
-/// Both detectors, and the address that what they are sent goes to.
+/// Both detectors, and the destination address of their packets.
 const DETECTORS: [(&str, &str, [u8; 4]); 2] =
     [("portscan", "portscan", [203, 0, 113, 1]), ("synflood", "synflood:period=0.1", [203, 0, 113, 2])];
 
@@ -54,10 +54,10 @@ rows! {
 /// Figure 6, live.
 pub(super) struct Figure6Live;
 
-/// A detector on an engine that takes its time.
+/// A detector on an engine of limited speed.
 struct Engine {
     detector: Box<dyn Service>,
-    /// When it should have been done with the packet before.
+    /// The due time of the previous packet's completion.
     due: Option<Instant>,
 }
 
@@ -77,20 +77,20 @@ impl Service for Engine {
     }
 }
 
-/// Segments at Poisson instants, to both detectors as the phases say: a scan of the ports of one host; connections to
-/// the other that are opened and closed, and while both are overloaded are only opened.
+/// Segments at Poisson arrival times, to both detectors by phase. One gets a scan of the ports of one host. The
+/// other gets connections that open and close; while both are overloaded, they only open.
 struct Segments {
     random: Random,
-    /// In ns.
+    /// The current time, in ns.
     now: f64,
     length: f64,
-    /// The sample that it is in.
+    /// The current sample.
     sample: u64,
     sent: [u32; 2],
 }
 
 impl Segments {
-    /// When the next one comes, the phase, and which of the two it is for.
+    /// Draws the next arrival. Returns the phase, and the number of the detector.
     fn draw(&mut self) -> Option<(usize, usize)> {
         while self.sample < SAMPLES {
             let phase = PHASES.iter().rposition(|&(from, ..)| from <= self.sample).expect("the first is from 0");
@@ -109,7 +109,7 @@ impl Segments {
     }
 }
 
-/// The phase in which both are sent more than all cores do.
+/// The phase in which the detectors get more work than all cores can do.
 const OVERLOAD: usize = 2;
 
 impl Source for Segments {
@@ -137,7 +137,7 @@ impl Source for Segments {
 const SYN: u8 = 0x02;
 const FIN: u8 = 0x11;
 
-/// A TCP segment without content, to this host and port; the scan comes from one host.
+/// Writes a TCP segment without payload to this host and port; the scan comes from one host.
 fn segment(data: &mut Vec<u8>, to: [u8; 4], connection: u32, port: u16, flags: u8) {
     let from = if to == DETECTORS[0].2 { [198, 51, 100, 1] } else { [198, 51, 100, 2 + (connection % 250) as u8] };
     data.clear();
@@ -157,7 +157,7 @@ fn segment(data: &mut Vec<u8>, to: [u8; 4], connection: u32, port: u16, flags: u
     data[50..52].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Cores of the first service, and switches, at each sample.
+/// The number of cores of the first service, and of switches, at each sample.
 #[derive(Debug)]
 struct Seen {
     owners: [ServiceId; WORKERS],
@@ -169,7 +169,7 @@ struct Seen {
 impl Seen {
     fn new(length: Duration) -> Self {
         Self {
-            // As guaranteed: half of them each.
+            // As guaranteed: two cores each.
             owners: [0, 0, 1, 1].map(ServiceId),
             switches: 0,
             sample: Time::from_ns(length.as_nanos() as u64 / SAMPLES),
@@ -177,7 +177,7 @@ impl Seen {
         }
     }
 
-    /// The samples that are over by then.
+    /// Takes the samples that are due by this time.
     fn sample_until(&mut self, now: Time) {
         let over = (now.as_ns() / self.sample.as_ns()).min(SAMPLES) as usize;
         let cores = self.owners.iter().filter(|&&owner| owner == ServiceId(0)).count();
@@ -229,7 +229,7 @@ fn engines(config: &RunConfig) -> Result<Vec<Factory>, LabError> {
     config.services.iter().map(engine).collect()
 }
 
-/// Runs it: the account, and the alarms of both detectors.
+/// Runs the detectors. Returns the account, and the alarms of both.
 fn live(
     config: &RunConfig,
     cores: &Watched<Seen>,
@@ -270,7 +270,7 @@ fn live(
     Ok((*outcome.measured.account(), alarms))
 }
 
-/// A run: a row for each sample.
+/// Runs one draw. Returns a row for each sample.
 fn run(policy: &str, draw: usize, length: Duration, seed: Seed) -> Result<Vec<Row>, LabError> {
     let config = configuration(policy)?;
     let cores = Watched::new(Seen::new(length));
@@ -342,7 +342,7 @@ impl Experiment for Figure6Live {
 mod tests {
     use super::*;
 
-    /// As many segments as the phases ask for, to both, in order.
+    /// The segments have the numbers that the phases require, for both detectors, in order.
     #[test]
     fn segments_are_those_of_the_phases() {
         let mut source = Segments { random: Seed(1).stream("test"), now: 0.0, length: 6e9, sample: 0, sent: [0; 2] };
@@ -351,13 +351,13 @@ mod tests {
             assert!(frame.time >= last && frame.data.len() == 54);
             last = frame.time;
         }
-        // 1.1 s each of 0.6 and 2.7 cores, 1.8 s of 4, 2 s of 1.5, and 4,000 packets a core and second.
+        // 1.1 s each of 0.6 and 2.7 cores, 1.8 s of 4, 2 s of 1.5; 4,000 packets per core and second.
         let expected = 4_000.0 * (1.1 * 3.3 + 1.8 * 4.0 + 2.0 * 1.5);
         source.sent.iter().for_each(|&sent| assert!((f64::from(sent) / expected - 1.0).abs() < 0.03, "{sent}"));
         assert!(last < Time::from_ns(6_000_000_000));
     }
 
-    /// A quick run: nothing is lost sight of, and both detectors tell what they are there for.
+    /// A quick run: all packets are accounted for, and both detectors raise their alarms.
     #[test]
     fn workers_do_the_work() {
         let data = Table::of(COLUMNS, run(EVEREST, 1, LENGTH.0, Seed(1)).unwrap());

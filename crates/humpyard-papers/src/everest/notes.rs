@@ -1,4 +1,4 @@
-//! What the data show beside the paper's claims.
+//! Observations from the data besides the paper's claims.
 
 use super::claims::{LATE_LEAST as COUNT_LEAST, RIVALS, late_over, underloaded};
 use super::paper::{AE, AE_WITHOUT_FORCE, COHORT_E, ENVELOPE, EVEREST, LITERAL, STATIC, WITHOUT_EXTRAS};
@@ -7,20 +7,20 @@ use super::trial::{is_real, mean_cores};
 use crate::harness::{Note, Table, short};
 use humpyard_plot::statistics::Statistic;
 
-/// A part of late packets, in %, for which less is taken.
+/// Lower limit of late packets in geometric means, in %.
 const LATE_LEAST: f64 = 0.01;
 
-/// Returns median and range.
+/// Returns the median and the range.
 fn statistic(values: impl Iterator<Item = f64>) -> Statistic {
     Statistic::of(values.collect()).expect("there is a place")
 }
 
-/// Writes median and range.
+/// Formats the median and the range.
 fn found(statistic: &Statistic) -> String {
     format!("median {}, {} to {}", short(statistic.median), short(statistic.min), short(statistic.max))
 }
 
-/// Notes at how many places something is so.
+/// Notes at how many places a condition holds.
 fn how_often(about: &str, said: &str, holds: impl Iterator<Item = bool>) -> Note {
     let holds: Vec<bool> = holds.collect();
     let count = holds.iter().filter(|&&holds| holds).count();
@@ -33,17 +33,18 @@ fn geometric_mean(values: impl Iterator<Item = f64>) -> f64 {
     (sum / f64::from(count.max(1))).exp()
 }
 
-/// Returns whether a policy is there.
+/// Returns whether the data contain a policy.
 fn has(places: &[Place<'_>], policy: &str) -> bool {
     places[0].rows.iter().any(|row| row.text("policy") == policy)
 }
 
-/// Returns the policies of a table that late packets of Everest are compared with, and the paper's own text of it.
+/// Returns the policies of a table whose late packets are compared with Everest's, including the paper's own
+/// text of it.
 fn rivals_in(places: &[Place<'_>]) -> Vec<&'static str> {
     RIVALS.into_iter().chain([LITERAL]).filter(|policy| has(places, policy)).collect()
 }
 
-/// Notes late packets by traffic, and at how many places there are too few to compare them.
+/// Notes late packets by traffic, and the number of places with too few for a comparison.
 pub(super) fn late(data: &Table) -> Vec<Note> {
     let places = places(data);
     let rivals = rivals_in(&places);
@@ -75,7 +76,7 @@ pub(super) fn late(data: &Table) -> Vec<Note> {
     notes
 }
 
-/// Notes who is better in figure 3(a) where the specification's prototype found otherwise than the paper.
+/// Notes which policy is better in figure 3(a), where the specification's prototype disagrees with the paper.
 pub(super) fn by_tolerance(data: &Table) -> Vec<Note> {
     let mut notes = late(data);
     let places = places(data);
@@ -89,7 +90,7 @@ pub(super) fn by_tolerance(data: &Table) -> Vec<Note> {
         (AE, "everywhere (paper); not from t_sw/D of 0.5 on (specification)"),
         (AE_WITHOUT_FORCE, "everywhere (specification)"),
     ] {
-        // A quick run has not all policies.
+        // A quick run does not have all policies.
         if !has(&places, policy) {
             continue;
         }
@@ -102,7 +103,7 @@ pub(super) fn by_tolerance(data: &Table) -> Vec<Note> {
     notes
 }
 
-/// Notes rates and late packets of the traces of table 3.
+/// Notes the rates and late packets of the traces of table 3.
 pub(super) fn traces(data: &Table) -> Vec<Note> {
     let places = places(data);
     let mut notes = Vec::new();
@@ -125,7 +126,7 @@ pub(super) fn traces(data: &Table) -> Vec<Note> {
     notes
 }
 
-/// Notes how everest-env fares beside the lower envelope.
+/// Notes the results of everest-env relative to the lower envelope.
 pub(super) fn envelope(data: &Table) -> Vec<Note> {
     let places = places(data);
     let all: Vec<&Place<'_>> = places.iter().collect();
@@ -192,45 +193,45 @@ impl Place<'_> {
         self.late(EVEREST).min(self.late(AE))
     }
 
-    /// Returns late packets, in %, of the best of four.
+    /// Returns late packets, in %, of the best of four policies.
     fn harder_envelope(&self) -> f64 {
         self.envelope().min(self.late(WITHOUT_EXTRAS)).min(self.late(AE_WITHOUT_FORCE))
     }
 
-    /// Returns whether everest-env has about as many late packets, or fewer.
+    /// Returns whether everest-env has about as many late packets as the best, or fewer.
     fn is_within(&self, best: f64) -> bool {
         self.late(ENVELOPE) <= (1.25 * best).max(best + 0.02)
     }
 
-    /// Returns whether one of the two has enough late packets to tell.
+    /// Returns whether one of the two has enough late packets for a comparison.
     fn tells_of_envelope(&self) -> bool {
         self.late(EVEREST).max(self.late(AE)) > 0.05
     }
 
-    /// Returns whether a packet is lost.
+    /// Returns whether a policy loses packets.
     fn loses(&self) -> bool {
         [EVEREST, AE, ENVELOPE].iter().any(|policy| self.of(policy, "lost") > 0.0)
     }
 }
 
-/// Takes the least part for anything less.
+/// Raises a part to the lower limit.
 fn floored(late: f64) -> f64 {
     late.max(LATE_LEAST)
 }
 
-/// Returns late packets of a policy over those of the better of the two, in the geometric mean.
+/// Returns the geometric mean of a policy's late packets over those of the better of the two.
 fn late_over_envelope(places: &[&Place<'_>], policy: &str) -> f64 {
     let telling = places.iter().filter(|place| place.tells_of_envelope());
     geometric_mean(telling.map(|place| floored(place.late(policy)) / floored(place.envelope())))
 }
 
-/// Returns the mean delay of everest-env over that of the better of the two, in the geometric mean.
+/// Returns the geometric mean of everest-env's mean delay over that of the better of the two.
 fn delay_over_envelope(places: &[&Place<'_>]) -> f64 {
     let telling = places.iter().filter(|place| place.tells_of_envelope() && !place.loses());
     geometric_mean(telling.map(|place| place.delay_over(ENVELOPE, EVEREST).max(place.delay_over(ENVELOPE, AE))))
 }
 
-/// Writes how everest-env does at these places, and where it does worst.
+/// Describes the results of everest-env at these places, and its worst place.
 fn against_envelope(places: &[&Place<'_>]) -> String {
     let within = places.iter().filter(|place| place.is_within(place.envelope())).count();
     let excess = |place: &Place<'_>| floored(place.late(ENVELOPE)) / floored(place.envelope());
@@ -251,7 +252,7 @@ fn against_envelope(places: &[&Place<'_>]) -> String {
     )
 }
 
-/// Notes what other windows do.
+/// Notes the results of other windows.
 pub(super) fn window(data: &Table) -> Vec<Note> {
     let places = places(data);
     let policies: Vec<&str> =

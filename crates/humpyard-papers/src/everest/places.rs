@@ -1,13 +1,13 @@
-//! The rows of a table by place: every policy on the same packets at one point.
+//! The rows of a table by place: every policy with the same packets at one point.
 
 use crate::harness::{Table, TableRow, short};
 
-/// Every policy on the same packets at one point.
+/// Every policy with the same packets at one point.
 pub(super) struct Place<'a> {
     pub(super) rows: Vec<TableRow<'a>>,
 }
 
-/// What tells places from each other.
+/// The columns that identify a place.
 const PLACE: [&str; 6] = ["load", "packet_times", "cores", "tolerance_us", "switch_us", "draw"];
 
 fn same_place(a: &TableRow<'_>, b: &TableRow<'_>) -> bool {
@@ -54,7 +54,7 @@ pub(super) fn by_traffic<'a, 'b>(places: &[&'b Place<'a>]) -> Vec<Vec<&'b Place<
 }
 
 impl Place<'_> {
-    /// Returns what all policies have in a column.
+    /// Returns the value of a column that all policies share.
     pub(super) fn number(&self, column: &str) -> f64 {
         self.rows[0].number(column)
     }
@@ -69,7 +69,7 @@ impl Place<'_> {
         self.number("switch_us") / self.number("tolerance_us")
     }
 
-    /// Returns what a policy has in a column.
+    /// Returns the value of a column for a policy.
     pub(super) fn of(&self, policy: &str, column: &str) -> f64 {
         let row = self.rows.iter().find(|row| row.text("policy") == policy);
         row.unwrap_or_else(|| panic!("`{policy}` is everywhere")).number(column)

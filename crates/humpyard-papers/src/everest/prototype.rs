@@ -1,4 +1,4 @@
-//! Figure 6: cores follow what two services are sent, and are shared as guaranteed when both are sent too much.
+//! Figure 6: cores follow the load of two services, and are shared as guaranteed when both are overloaded.
 
 use humpyard_core::config::{SchedulerConfig, ServiceConfig};
 use humpyard_core::cost::{LinearCost, Span};
@@ -19,17 +19,17 @@ use humpyard_plot::{Line, LinePlot};
 
 const POLICIES: [&str; 4] = [EVEREST, LITERAL, "everest-env", AE];
 const CORES: usize = 4;
-/// What a packet takes, a switch, and what is tolerated.
+/// Time of a packet, cost of a switch, and tolerated delay.
 const PACKET: Time = Time::from_ns(10_000);
 const SWITCH: Time = Time::from_ns(2_000_000);
-/// Packets that may wait for a service: a queue without end would keep both overloaded to the end.
+/// Most packets waiting for a service. With an unlimited queue, both would stay overloaded to the end.
 const QUEUE: u32 = 512;
-/// Samples of a run.
+/// Number of samples of a run.
 pub(super) const SAMPLES: u64 = 60;
-/// How long a run takes, in ms.
+/// Duration of a run, in ms (quick, full).
 const LENGTH_MS: (u64, u64) = (600, 6_000);
 
-/// From which sample on so many cores' work is sent to either service, and the cores they have when that ends.
+/// Phases: the first sample, the load of both services in cores, and their cores at the end of the phase.
 pub(super) const PHASES: [(u64, [f64; 2], [u32; 2]); 4] =
     [(0, [0.6, 2.7], [1, 3]), (11, [2.7, 0.6], [3, 1]), (22, [4.0, 4.0], [2, 2]), (40, [1.5, 1.5], [2, 2])];
 
@@ -44,7 +44,7 @@ rows! {
 /// Figure 6.
 pub(super) struct Figure6;
 
-/// Which service each core serves or goes over to, and how often cores went over.
+/// The service that each core serves or switches to, and the number of switches.
 #[derive(Clone, Copy, Debug)]
 struct Owners {
     of: [ServiceId; CORES],
@@ -57,11 +57,11 @@ impl Owners {
     }
 }
 
-/// Cores of detectors, whose owners are sampled.
+/// The cores of the detectors, with samples of their owners.
 struct Detectors<C> {
     cores: C,
     owners: Owners,
-    /// The time from a sample to the next.
+    /// Time between samples.
     step: Time,
     samples: Vec<Owners>,
 }
@@ -72,7 +72,7 @@ impl<C> Detectors<C> {
         Self { cores, owners, step: Time::from_ns(length.as_ns() / SAMPLES), samples: Vec::new() }
     }
 
-    /// Takes the samples that come before this time.
+    /// Takes the samples that are due before this time.
     fn sample_until(&mut self, now: Time) {
         while self.samples.len() < SAMPLES as usize && self.step.as_ns() * (self.samples.len() as u64 + 1) < now.as_ns()
         {
@@ -80,7 +80,7 @@ impl<C> Detectors<C> {
         }
     }
 
-    /// All samples, of which the last come after the last event.
+    /// Returns all samples, including those after the last event.
     fn into_samples(mut self) -> Vec<Owners> {
         self.sample_until(Time::MAX);
         self.samples
@@ -108,7 +108,7 @@ impl<C: Cores> Cores for Detectors<C> {
     }
 }
 
-/// The mechanism of a run.
+/// Returns the scheduler of a run.
 fn mechanism(policy: &str) -> Result<Measured<AnySteer, AnyShare, AnyAllocate>, LabError> {
     let service = ServiceConfig {
         name: "detector".to_owned(),
@@ -130,7 +130,7 @@ fn mechanism(policy: &str) -> Result<Measured<AnySteer, AnyShare, AnyAllocate>, 
     Ok(Measured::new(scheduler, Measurements::new(&setup)))
 }
 
-/// The packets of a run, at random times.
+/// Returns the packets of a run, at random times.
 fn packets(mut random: Random, length: Time) -> impl Iterator<Item = Packet> {
     let (mut sample, mut now) = (0, 0.0);
     core::iter::from_fn(move || {
@@ -151,7 +151,7 @@ fn packets(mut random: Random, length: Time) -> impl Iterator<Item = Packet> {
     })
 }
 
-/// A run: a row for each sample.
+/// Runs one draw. Returns a row for each sample.
 fn run(policy: &str, draw: usize, length: Time, seed: Seed) -> Result<Vec<Row>, LabError> {
     let packets = packets(seed.stream(&format!("everest-fig6/{draw}")), length);
     let serves = TimedCores::new(CORES, |now, _, _: &_| Span { finished: now + PACKET, busy: PACKET });
@@ -210,7 +210,7 @@ impl Experiment for Figure6 {
     }
 }
 
-/// Returns when a sample is over, in seconds of six.
+/// Returns the end of a sample, scaled to a run of six seconds.
 fn seconds(sample: u64) -> f64 {
     6.0 * sample as f64 / SAMPLES as f64
 }
@@ -239,7 +239,7 @@ pub(super) fn cores_over_time(data: &Table, policies: &[&str]) -> Vec<Line> {
     policies.iter().map(line).collect()
 }
 
-/// Returns the cores of both services at the end of each phase, of all draws.
+/// Returns the cores of both services at the end of each phase, over all draws.
 fn ends(data: &Table, policy: &str) -> Vec<[Vec<f64>; 2]> {
     let samples = PHASES.iter().skip(1).map(|phase| phase.0).chain([SAMPLES]);
     let at = |sample: u64| {
@@ -249,7 +249,7 @@ fn ends(data: &Table, policy: &str) -> Vec<[Vec<f64>; 2]> {
     samples.map(at).collect()
 }
 
-/// Notes cores at the end of each phase, in the mean of all draws, and switches.
+/// Notes the mean cores at the end of each phase over all draws, and the switches.
 pub(super) fn followed(data: &Table, policy: &str) -> [Note; 2] {
     let said = PHASES.map(|(_, _, [a, b])| format!("{a}/{b}")).join(", ");
     let ends = ends(data, policy).into_iter().map(|[a, b]| format!("{}/{}", short(mean(&a)), short(mean(&b))));
@@ -272,7 +272,7 @@ mod tests {
     use super::*;
     use crate::harness::testing::{assert_expected, quick};
 
-    /// Cores follow what both are sent, with few switches; and the claims have the outcomes that are expected.
+    /// Cores follow the load of both services, with few switches, and the claims have their expected outcomes.
     #[test]
     fn cores_follow() {
         let data = quick(&Figure6);

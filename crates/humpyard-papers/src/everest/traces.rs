@@ -11,7 +11,7 @@ use crate::harness::{About, Experiment, Figure, Note, Plots, Row, Rows, Scale, T
 use humpyard_lab::LabError;
 use humpyard_plot::{Axis, BarPlot};
 
-/// A trace, by each model of its packets: its names, packets in a ms, and cores.
+/// A trace: its names, one for each model of its packets, its packets per ms, and its cores.
 struct Trace {
     names: [&'static str; 2],
     per_ms: f64,
@@ -34,11 +34,11 @@ const TRACES: [Trace; 5] = [
 ];
 
 const POLICIES: [&str; 7] = [STATIC, EAGER[0], COHORT_E, AE, LATE, EVEREST, ENVELOPE];
-/// Packets of a run; a quick one lasts so many ms at least. A full one is done once with more.
+/// Packets of a run; a quick run lasts at least this many ms. A full run has one draw with more packets.
 const PACKETS: (u64, u64) = (60_000, 3_000_000);
 const QUICK_MS: f64 = 100.0;
 const LONG_PACKETS: u64 = 30_000_000;
-/// Packets that may wait: beyond so many each is later than is tolerated, many times over.
+/// Most packets waiting: beyond this number, each packet exceeds the tolerated delay many times over.
 const ROOM: u64 = 130_000;
 
 /// Table 3.
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
     use crate::harness::testing::parts;
 
-    /// Table 3 and the mix: 9.7 cores of 16, 4.9, 39 of 64, 5.9 and 7.
+    /// Table 3 and the mix keep this many cores busy: 9.7 of 16, 4.9, 39 of 64, 5.9 and 7.
     #[test]
     fn rates_keep_as_many_cores_busy_as_is_worked_out() {
         let busy = TRACES.each_ref().map(|trace| (trace.per_ms * MEAN_US / 1e3 * 10.0).round() / 10.0);

@@ -19,17 +19,17 @@ use humpyard_traffic::header::Headers;
 use crate::harness::{Sees, Watched, held_order, unstopped};
 use humpyard_lab::{Control, CostLine, Costs, Host, LabError, Rate, RunConfig, ServiceChoice, parts};
 
-/// Flows that are remembered with no packet under way.
+/// Flows that the classifier remembers without packets in flight.
 const FLOWS_KEPT: usize = 1 << 16;
 /// A service of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Service {
-    /// The rule for its packets; the last service has what is left.
+    /// The rule for its packets; the last service gets the remaining packets.
     packets: &'static str,
     name: &'static str,
-    /// What a packet takes, in us.
+    /// Time of a packet, in us.
     us: f64,
-    /// D and t_sw of the service over those of the machine.
+    /// D and t_sw of the service, relative to those of the machine.
     tolerance: f64,
     switch: f64,
 }
@@ -38,7 +38,7 @@ const fn service(packets: &'static str, name: &'static str, us: f64) -> Service 
     Service { packets, name, us, tolerance: 1.0, switch: 1.0 }
 }
 
-/// Those of table 2.
+/// The services of table 2.
 pub(super) const TABLE_2: [Service; 6] = [
     service("ip=4,protocol=tcp", "v4-v6-tcp", 18.22),
     service("ip=4,protocol=udp", "v4-v6-udp", 13.27),
@@ -47,12 +47,12 @@ pub(super) const TABLE_2: [Service; 6] = [
     service("ip=6,protocol=udp", "v6-v4-udp", 9.72),
     service("protocol=any", "v6-v4-icmp", 1.78),
 ];
-/// The same, each with a tolerance and a switch cost of its own.
+/// The same services, each with its own tolerance and switch cost.
 const UNEQUAL: [Service; 6] = with_own([(1.0, 1.0), (0.5, 0.25), (2.0, 0.5), (1.0, 2.0), (0.25, 0.25), (4.0, 1.0)]);
-/// Those of the others.
+/// The same services with these tolerances and switch costs exchanged.
 const EXCHANGED: [Service; 6] = with_own([(4.0, 1.0), (0.25, 0.25), (1.0, 2.0), (2.0, 0.5), (0.5, 0.25), (1.0, 1.0)]);
 
-/// Those of table 2, with D and t_sw so many times as long as those of the machine.
+/// Returns the services of table 2, with these factors on the machine's D and t_sw.
 const fn with_own(factors: [(f64, f64); 6]) -> [Service; 6] {
     let mut services = TABLE_2;
     let mut at = 0;
@@ -62,8 +62,8 @@ const fn with_own(factors: [(f64, f64); 6]) -> [Service; 6] {
     }
     services
 }
-/// Few services, and many: those of table 2 by protocol alone, and those of TCP and UDP each in two, of which one has
-/// packets three times as long.
+/// Few services and many. Few: those of table 2 by protocol alone. Many: the TCP and UDP services each in two,
+/// one of which has packets that take three times as long.
 const THREE: [Service; 3] = [
     service("protocol=tcp", "tcp", 14.15),
     service("protocol=udp", "udp", 11.5),
@@ -81,7 +81,7 @@ const TEN: [Service; 10] = [
     service("ip=6,protocol=udp", "v6-udp-b", 14.58),
     service("protocol=any", "v6-icmp", 1.78),
 ];
-/// Four services by address, the packets of each twice as long as those of the one before.
+/// Four services by address; the packets of each take twice as long as those of the previous one.
 const BY_ADDRESS: [Service; 4] = [
     service("address=172.16.0.0/14", "first", 5.0),
     service("address=172.20.0.0/14", "second", 10.0),
@@ -94,7 +94,7 @@ const BY_VERSION: [Service; 4] = [
     service("ip=6,protocol=tcp", "v6-tcp", 10.09),
     service("protocol=any", "v6-udp", 9.72),
 ];
-/// What real packets are sorted into.
+/// The services of real packets.
 const REAL: [Service; 4] = [
     service("protocol=tcp,port=80+443", "web", 20.0),
     service("protocol=tcp", "tcp", 10.0),
@@ -102,20 +102,20 @@ const REAL: [Service; 4] = [
     service("protocol=any", "other", 3.0),
 ];
 
-/// What traffic is of, beside the generators of a gateway.
+/// A kind of traffic, besides the generators of a gateway.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
-    /// Where packets come from, in front of and behind their number.
+    /// The source of packets: the text before and behind their number.
     input: (&'static str, &'static str),
-    /// A capture of the directory of captures, whose packets are sent.
+    /// The capture to play, in the directory of captures.
     capture: Option<&'static str>,
     services: &'static [Service],
-    /// Packets that may wait for a service.
+    /// Most packets waiting for a service.
     queue: Option<u32>,
 }
 
 impl Kind {
-    /// Of `name`; a name that is none of these is that of a generator.
+    /// Returns the kind called `name`. `None`: the name is that of a generator.
     fn of(name: &str) -> Option<Self> {
         let made = |input, services| Self { input, services, capture: None, queue: None };
         let onoff = ("gen:onoff:packets=", "");
@@ -144,35 +144,35 @@ impl Kind {
     }
 }
 
-/// Whether this traffic is made of a capture.
+/// Returns whether this traffic comes from a capture.
 pub(super) fn is_real(name: &str) -> bool {
     Kind::of(name).is_some_and(|kind| kind.capture.is_some())
 }
 
-/// Where the captures are, if there are any: in the directory that `HUMPYARD_TRACES` names.
+/// Returns the directory of captures that `HUMPYARD_TRACES` names. `None`: it does not exist.
 fn captures() -> Option<PathBuf> {
     env::var_os("HUMPYARD_TRACES").map(PathBuf::from).filter(|directory| directory.is_dir())
 }
 
-/// What a packet of their mix takes, in us.
+/// Mean time of a packet of the mix, in us.
 pub(super) const MEAN_US: f64 = 13.753;
 
-/// Traffic of so many packets.
+/// Traffic with a number of packets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Traffic {
-    /// The generator, or another kind by its name.
+    /// The generator, or the name of another kind.
     pub(super) profile: &'static str,
-    /// Part of the time that sixteen cores would be busy.
+    /// The load, as part of the time that sixteen cores would be busy.
     pub(super) load: f64,
     pub(super) packets: u64,
-    /// Packets that may wait, of all services: one that comes then is lost.
+    /// Most packets waiting over all services; a packet that arrives then is lost.
     pub(super) room: u64,
     pub(super) seed: Seed,
-    /// By how much packets take longer than in table 2; they come as much slower.
+    /// Factor on the packet times of table 2; the arrival rate is divided by it.
     pub(super) scale: f64,
 }
 
-/// The machine and what is asked of it.
+/// The machine, and the tolerated delay.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Point {
     pub(super) cores: usize,
@@ -182,28 +182,28 @@ pub(super) struct Point {
     pub(super) scale: f64,
 }
 
-/// What became of a run.
+/// The result of a run.
 #[derive(Debug, Default)]
 pub(super) struct Came {
     pub(super) packets: u64,
-    /// Those that no queue had room for.
+    /// Packets lost because no queue had room.
     pub(super) lost: u64,
-    /// Late or lost.
+    /// Late or lost packets, in %.
     pub(super) late_percent: f64,
     pub(super) delay_mean_us: f64,
     pub(super) switches: u64,
-    /// Packets that an arriving one finds waiting for its service.
+    /// Packets that an arriving packet finds waiting for its service.
     pub(super) queues: Histogram,
     pub(super) duration_ms: f64,
 }
 
-/// The cores that the traffic keeps busy in the mean.
+/// Returns the mean number of cores that the traffic keeps busy.
 pub(super) fn mean_cores(load: f64) -> f64 {
     16.0 * load
 }
 
 impl Traffic {
-    /// Whether it can be had: captures may not be there.
+    /// Returns whether the traffic is available; captures may be missing.
     pub(super) fn is_there(&self) -> bool {
         let capture = Kind::of(self.profile).and_then(|kind| kind.capture);
         capture.is_none_or(|capture| captures().is_some_and(|directory| directory.join(capture).is_file()))
@@ -224,7 +224,7 @@ impl Traffic {
         Kind::of(self.profile).map_or(&TABLE_2, |kind| kind.services)
     }
 
-    /// A run under this policy, but for the guarantees.
+    /// Returns the configuration of a run under this policy, without guarantees.
     fn config(&self, policy: &str, point: Point) -> Result<RunConfig, LabError> {
         let mut config = RunConfig::new(Host::Sim, &self.input(), policy.parse()?);
         let services = self.services();
@@ -234,7 +234,7 @@ impl Traffic {
         config.services = services.iter().map(|service| choice(service.name)).collect();
         let rules = services.iter().map(|service| format!("{},service={}", service.packets, service.name).parse());
         config.rules = rules.collect::<Result<_, _>>()?;
-        // Each packet that waits may be of a flow of its own.
+        // Each waiting packet may belong to a different flow.
         config.buffer = self.packets.min(self.room) as usize;
         config.flows = config.buffer + FLOWS_KEPT;
         if let Some(kind) = Kind::of(self.profile) {
@@ -251,7 +251,7 @@ impl Traffic {
         Ok(config)
     }
 
-    /// Gives the time of every packet to `take`, with its service.
+    /// Calls `take` with the service and the arrival time of every packet.
     fn for_each_arrival(&self, point: Point, mut take: impl FnMut(ServiceId, u64)) -> Result<(), LabError> {
         let config = self.config(super::paper::STATIC, point)?;
         let pacer = unstopped(|control| parts::pacer(&config, config.cores, control))?;
@@ -267,8 +267,8 @@ impl Traffic {
         Ok(())
     }
 
-    /// Equation 7: services are guaranteed cores in proportion to those with which, and no fewer, none of their packets
-    /// is late; in millionths, by service.
+    /// Returns the guarantees of equation 7, in millionths, by service. They are in proportion to the least
+    /// number of cores with which none of a service's packets is late.
     pub(super) fn guarantees(&self, point: Point) -> Result<Vec<u32>, LabError> {
         let least = |service: &Service| {
             let time = (service.us * 1e3 * point.scale).round() as u64;
@@ -282,7 +282,7 @@ impl Traffic {
         Ok(least.into_iter().map(|cores| (cores * 1_000_000 / sum) as u32).collect())
     }
 
-    /// Runs it; guarantees are in millionths, by service.
+    /// Runs the traffic; guarantees are in millionths, by service.
     pub(super) fn run(&self, policy: &str, point: Point, guarantees: &[u32]) -> Result<Came, LabError> {
         let mut config = self.config(policy, point)?;
         config.guarantees =
@@ -297,7 +297,7 @@ impl Traffic {
         Ok(Came {
             packets: account.arrived,
             lost,
-            // The paper counts lost packets as late, of all packets. No packet is left at the end.
+            // The paper counts lost packets as late, relative to all packets. No packet is left at the end.
             late_percent: 100.0 * summary.late.count as f64 / account.arrived.max(1) as f64,
             delay_mean_us: summary.delay_ns.mean / 1e3,
             switches: summary.switches,
@@ -307,10 +307,10 @@ impl Traffic {
     }
 }
 
-/// What was served, and measured of it.
+/// The scheduler after a run, with its measurements.
 type Served = Measured<AnySteer, AnyShare, AnyAllocate>;
 
-/// Simulates this, watched.
+/// Simulates the run, and watches its queues.
 fn simulated(config: &RunConfig, queues: &Watched<Seen>, control: &mut Control<'_>) -> Result<Served, LabError> {
     let classifier = parts::classifier(config)?;
     let setup = parts::scheduler_config(config, config.cores, classifier.clients_max())?;
@@ -336,7 +336,7 @@ fn choice(name: &str) -> ServiceChoice {
     ServiceChoice { name: name.to_owned(), matches: None, work }
 }
 
-/// What packets of these services take, so many times as long.
+/// Returns the costs of packets of these services, scaled by this factor.
 fn costs(services: &[Service], scale: f64) -> Costs {
     let service = |service: &Service| {
         let fixed_ns = service.us * 1e3 * scale;
@@ -345,17 +345,18 @@ fn costs(services: &[Service], scale: f64) -> Costs {
     Costs::of_lines("", "the Everest paper, table 2", services.iter().map(service))
 }
 
-/// The least number of cores that serve packets, in order, and none of them late.
+/// Finds the least number of cores that serve packets in order without a late packet.
 #[derive(Debug)]
 struct LeastCores {
     /// Time of a packet and tolerance, in ns.
     packet: u64,
     tolerance: u64,
-    /// By number of cores, from 1 on, those that no packet was late with so far.
+    /// The numbers of cores without a late packet up to now, ascending from 1.
     tried: Vec<Tried>,
 }
 
-/// When so many cores are done. As packets take equally long, each waits for the one so many before it.
+/// The completion times of this many cores. Packets take equally long, so each waits for the packet that came
+/// this many before it.
 #[derive(Debug)]
 struct Tried {
     done: Vec<u64>,
@@ -363,13 +364,13 @@ struct Tried {
 }
 
 impl LeastCores {
-    /// Of at most so many.
+    /// Tries numbers of cores up to `most`.
     fn new(packet: u64, tolerance: u64, most: usize) -> Self {
         let tried = (1..=most).map(|cores| Tried { done: vec![0; cores], next: 0 }).collect();
         Self { packet, tolerance, tried }
     }
 
-    /// A packet arrives, in ns.
+    /// Handles the arrival of a packet, in ns.
     fn serve(&mut self, arrival: u64) {
         let Self { packet, tolerance, tried } = self;
         let mut late = 0;
@@ -381,7 +382,7 @@ impl LeastCores {
             }
             *next = if *next + 1 == done.len() { 0 } else { *next + 1 };
         }
-        // With fewer cores packets are no earlier. The most are as many as there may be, whatever they do.
+        // With fewer cores, packets are no earlier. The greatest number always stays.
         tried.drain(..late.min(tried.len() - 1));
     }
 
@@ -390,10 +391,10 @@ impl LeastCores {
     }
 }
 
-/// Services of a run, at most.
+/// Most services of a run.
 const SERVICES_MAX: usize = 16;
 
-/// How many packets wait for each service, and how many arriving ones found.
+/// The packets waiting for each service, and the numbers that arriving packets found.
 #[derive(Debug, Default)]
 struct Seen {
     waiting: [u64; SERVICES_MAX],
@@ -417,7 +418,8 @@ impl Sees for Seen {
 mod tests {
     use super::*;
 
-    /// Packets of 10 ns in pairs: with two cores each is done after 10 ns, with one the second after 20.
+    /// Packets of 10 ns in pairs: with two cores, each is done after 10 ns; with one core, the second is done
+    /// after 20 ns.
     #[test]
     fn as_many_cores_as_are_needed() {
         let least = |arrivals: &[u64], tolerance| {
@@ -450,7 +452,7 @@ mod tests {
         assert!(guarantees.iter().sum::<u32>() <= 1_000_000 && guarantees[0] > guarantees[3], "{guarantees:?}");
     }
 
-    /// Every service of every kind has packets; and what finite queues have no room for is lost, and late.
+    /// Every service of every kind has packets. Packets beyond finite queues are lost, and count as late.
     #[test]
     fn other_kinds_of_traffic() {
         let kinds = ["onoff, own D and t_sw", "onoff, 3 services", "onoff, 10 services", "mit, 4 services"];

@@ -8,11 +8,11 @@ use humpyard_sim::{Schedule, ScheduleRequest, schedule};
 
 use humpyard_lab::LabError;
 
-/// Asks a policy for these slots of each processor. Clients come in the order of their numbers, and the lowest wins
-/// ties.
+/// Asks a policy for this many slots of each processor. Clients come in the order of their numbers, and the
+/// lowest number wins ties.
 ///
 /// # Errors
-/// What the policy refuses.
+/// If the policy rejects the configuration.
 pub(super) fn scheduled(
     policy: &str,
     weights: &[Weight],
@@ -25,12 +25,12 @@ pub(super) fn scheduled(
     Ok(schedule(&ScheduleRequest { policy, weights, order, processors, slots, ties: Ties::Lowest, seed })?)
 }
 
-/// Makes weights of clients.
+/// Converts numbers to weights.
 pub(super) fn weights(weights: impl IntoIterator<Item = u32>) -> Vec<Weight> {
     weights.into_iter().map(|weight| Weight::new(weight).expect("1 or more")).collect()
 }
 
-/// Sums the weights: the slots of a period, in which each client is served its weight.
+/// Returns the sum of the weights: the slots of a period, in which each client is served its weight.
 pub(super) fn total(weights: &[Weight]) -> u64 {
     weights.iter().map(|weight| u64::from(weight.get())).sum()
 }

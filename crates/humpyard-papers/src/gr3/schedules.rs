@@ -1,4 +1,4 @@
-//! The two schedules that the GR3 paper draws, slot by slot.
+//! The two schedules in the GR3 paper's drawings, slot by slot.
 
 use humpyard_core::id::{ClientId, Id};
 use humpyard_core::policy::Ties;
@@ -13,14 +13,14 @@ use crate::harness::{
 use humpyard_lab::LabError;
 use humpyard_plot::LinePlot;
 
-/// A schedule of the paper.
+/// A schedule from a drawing of the paper.
 #[derive(Debug)]
 pub(super) struct DrawnSchedule {
     id: &'static str,
     figure: &'static str,
     title: &'static str,
     description: &'static str,
-    /// Policies with the processors of each; the first is drawn.
+    /// Policies with their numbers of processors; the plot shows the first.
     runs: &'static [(&'static str, usize)],
     weights: &'static [u32],
     /// Clients in order of arrival, from 1.
@@ -29,7 +29,7 @@ pub(super) struct DrawnSchedule {
     figures: &'static [Figure],
 }
 
-/// Both.
+/// Both schedules.
 pub(super) static SCHEDULES: [DrawnSchedule; 2] = [
     DrawnSchedule {
         id: "gr3-fig2",
@@ -67,7 +67,7 @@ pub(super) static SCHEDULES: [DrawnSchedule; 2] = [
 
 const COLUMNS: &[Column] = columns![text policy, integer slot, integer processor, integer client];
 
-/// What is common to them.
+/// The common description.
 const ABOUT: About = About { columns: COLUMNS, ..About::of(PAPER) };
 
 /// Returns the rows of a processor under a policy, slot by slot.
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
     use crate::harness::testing::{assert_expected, quick};
 
-    /// The three slots beyond the paper's text go on as the first three.
+    /// The schedule continues with its first three slots, beyond the paper's text.
     #[test]
     fn schedules_are_the_papers() {
         for experiment in &SCHEDULES {

@@ -1,4 +1,4 @@
-//! The claims of the papers, and the only judge of them.
+//! The claims of the papers, and the only code that judges them.
 
 use std::sync::LazyLock;
 
@@ -6,19 +6,19 @@ use serde::Deserialize;
 
 use super::statistics::{Range, listed, short};
 
-/// How far a number may lie from the paper's, as a part of that.
+/// The greatest distance of a number from the paper's, relative to the paper's.
 const TOLERANCE: f64 = 0.1;
-/// An order of magnitude, whatever the plural.
+/// The factor of an order of magnitude, also for "orders".
 const MAGNITUDE: f64 = 10.0;
 
-/// What the paper demands of a figure of merit. Of several numbers each must meet it.
+/// The condition that the paper sets on a figure of merit. If there are several numbers, each must meet it.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Demand {
     /// A range for each number, or one for all.
     Number(Vec<Range>),
-    /// No less; if strict, more.
+    /// At least the bound; above it, if strict.
     AtLeast { bound: f64, strict: bool },
-    /// No more; if strict, less.
+    /// At most the bound; below it, if strict.
     AtMost { bound: f64, strict: bool },
     /// A quotient above 1.
     Ranking,
@@ -31,7 +31,7 @@ pub(crate) enum Demand {
 }
 
 impl Demand {
-    /// Returns whether these numbers meet it. No number does not, and neither does NaN.
+    /// Returns whether these numbers meet the demand. An empty list does not, and neither does NaN.
     fn is_met(&self, found: &[f64]) -> bool {
         let all = |meets: &dyn Fn(f64) -> bool| !found.is_empty() && found.iter().copied().all(meets);
         match self {
@@ -50,7 +50,7 @@ impl Demand {
         }
     }
 
-    /// Writes it in words.
+    /// Returns the demand as text.
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Number(ranges) => ranges.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
@@ -76,26 +76,26 @@ pub(crate) struct Claim {
     pub(crate) paper: String,
     pub(crate) section: String,
     pub(crate) figure: String,
-    /// The paper's sentence in our words.
+    /// The paper's statement in our words.
     pub(crate) says: String,
-    /// How it is judged, as `claims.toml` names it.
+    /// The kind of demand, as in `claims.toml`.
     pub(crate) kind: String,
     pub(crate) unit: String,
-    /// Where the value is from, if the paper's text lost it.
+    /// The source of the value, if the paper's text lost it.
     pub(crate) value_source: Option<String>,
     /// The experiment that tests it.
     pub(crate) experiment: String,
     /// The seeds of a full run.
     pub(crate) seeds: usize,
-    /// Why it cannot be tested here.
+    /// The reason why it cannot be tested here.
     pub(crate) untestable: Option<String>,
-    /// Whether the paper proves it, so that one seed contradicts it.
+    /// Whether the paper proves it. Then one seed suffices to contradict it.
     pub(crate) proven: bool,
     pub(crate) demand: Demand,
 }
 
 impl Claim {
-    /// Returns whether it holds of what one seed gave.
+    /// Returns whether the claim holds for the figures of one seed.
     pub(crate) fn holds(&self, found: &[f64]) -> bool {
         self.demand.is_met(found)
     }
@@ -118,7 +118,7 @@ pub(crate) fn claim(id: &str) -> &'static Claim {
     claims().iter().find(|claim| claim.id == id).unwrap_or_else(|| panic!("claims.toml has no claim `{id}`"))
 }
 
-/// `claims.toml` as it is written.
+/// The contents of `claims.toml`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ClaimsFile {
@@ -131,7 +131,7 @@ struct ClaimsFile {
 enum Numbers {
     One(f64),
     List(Vec<f64>),
-    /// Lines of a table, which nobody judges.
+    /// Lines of a table, which are not judged.
     Table(#[expect(dead_code, reason = "only untestable claims have tables")] Vec<Vec<f64>>),
 }
 
@@ -145,7 +145,7 @@ impl Numbers {
     }
 }
 
-/// The ways a number may go.
+/// The direction in which a number changes.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Way {
@@ -153,7 +153,7 @@ enum Way {
     Falls,
 }
 
-/// A row as it is written.
+/// A row of the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WrittenClaim {
@@ -219,7 +219,7 @@ impl From<WrittenClaim> for Claim {
     }
 }
 
-/// Returns the range that counts as this number of the paper.
+/// Returns the range that counts as equal to this number of the paper.
 fn around(value: f64) -> Range {
     Range::of([value * (1.0 - TOLERANCE), value * (1.0 + TOLERANCE)])
 }
@@ -230,7 +230,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns whether a claim with these fields holds of these numbers.
+    /// Returns whether a claim with these fields holds for these numbers.
     fn holds(fields: &str, found: &[f64]) -> bool {
         let text = format!(
             "[[claim]]\nid = \"x\"\npaper = \"p\"\nsection = \"1\"\nsays = \"s\"\nexperiment = \"e\"\n\
@@ -298,7 +298,7 @@ mod tests {
         }
     }
 
-    /// The rows of `claims-mapping.toml` name claims that there are.
+    /// The rows of `claims-mapping.toml` name existing claims.
     #[test]
     fn the_mapping_names_claims() {
         let rows: toml::Table = toml::from_str(include_str!("../../claims-mapping.toml")).unwrap();

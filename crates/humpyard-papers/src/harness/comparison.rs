@@ -1,4 +1,4 @@
-//! What was found over what the papers say, claim by claim.
+//! Plots found values over the papers' values, claim by claim.
 
 use super::claim::{Demand, claim};
 use super::judged::ClaimVerdict;
@@ -6,7 +6,7 @@ use super::outcome::Outcome;
 use super::statistics::short;
 use humpyard_plot::{Axis, BoundPlot, BoundRow, Svg};
 
-/// Draws the claims that have a number, each found value over the paper's. `None`: none of them has.
+/// Plots the claims that have a number, each found value over the paper's. `None`: no claim has a number.
 pub(super) fn plot(claims: &[ClaimVerdict]) -> Option<Svg> {
     let rows: Vec<BoundRow> = claims.iter().flat_map(rows).collect();
     let plot = BoundPlot {
@@ -21,7 +21,7 @@ pub(super) fn plot(claims: &[ClaimVerdict]) -> Option<Svg> {
     (!plot.rows.is_empty()).then(|| plot.svg())
 }
 
-/// Returns a line for each number that the paper has a value of. Values of 0 have no multiples.
+/// Returns a row for each number with a value in the paper. Values of 0 have no multiples.
 fn rows(verdict: &ClaimVerdict) -> Vec<BoundRow> {
     if verdict.outcome == Outcome::NotTestable {
         return Vec::new();
@@ -43,7 +43,7 @@ fn row(verdict: &ClaimVerdict, figure: usize, figures: usize) -> Option<BoundRow
     })
 }
 
-/// Returns the paper's value of a number, and from where to where the claim holds, over that value.
+/// Returns the paper's value of a number, and the range in which the claim holds, relative to that value.
 fn relative(demand: &Demand, figure: usize) -> Option<(f64, (f64, f64))> {
     let (value, low, high) = match demand {
         Demand::Number(ranges) => {

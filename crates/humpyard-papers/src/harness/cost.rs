@@ -1,4 +1,4 @@
-//! What a full run costs: `cost.toml`.
+//! The cost of a full run: `cost.toml`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -8,23 +8,23 @@ use serde::Deserialize;
 use super::kept::Kept;
 use super::options::ReproduceOptions;
 
-/// What a run costs, before it is begun.
+/// The estimated cost of a run.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Cost {
-    /// Time of one core for the parts that are not done yet, in seconds, on the machine of `cost.toml`.
+    /// Time of one core for the unfinished parts, in seconds, on the machine of `cost.toml`.
     pub seconds: f64,
-    /// Experiments of which it is not known.
+    /// Experiments of unknown cost.
     pub unknown: Vec<&'static str>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CostFile {
-    /// Seconds of a full run, by the experiment whose rows they are.
+    /// Seconds of a full run, by the experiment that owns the rows.
     seconds: BTreeMap<String, f64>,
 }
 
-/// Returns what a full run costs beyond what is kept of it.
+/// Returns the cost of a full run without the parts that are kept.
 pub(crate) fn cost(options: &ReproduceOptions) -> Cost {
     static FILE: LazyLock<CostFile> = LazyLock::new(|| {
         toml::from_str(include_str!("../../cost.toml")).unwrap_or_else(|error| panic!("cost.toml: {error}"))

@@ -1,4 +1,4 @@
-//! The directory that experiments are written to: what in it is ours, and may be written over.
+//! The directory with the results of experiments: which files are ours, and may be overwritten.
 
 use std::fs;
 use std::io::{self, Write};
@@ -14,62 +14,62 @@ use super::page::{Shown, groups, index, page_names, paper};
 use super::summary::summary;
 use humpyard_lab::LabError;
 
-/// The heading of the pages, by which ours are known.
+/// The heading of our pages, which identifies them.
 pub(super) const TITLE: &str = "Experiments of the papers, done again";
-/// What came of an experiment, in a directory of its own.
+/// The document with the outcomes of an experiment, in a directory of its own.
 const DOCUMENT: &str = "verdicts.json";
 /// Its data.
 pub(super) const DATA: &str = "data.csv";
-/// The page that leads to everything, and the summary.
+/// The index page, and the summary.
 const INDEX: &str = "index.html";
 const SUMMARY: &str = "REPRODUCTION.md";
 
-/// An experiment that was run: the document that is kept of it.
+/// The document of an experiment that was run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Reproduced {
     /// Its name.
     pub experiment: String,
     /// The paper.
     pub paper: String,
-    /// Which figure, table or passage of it.
+    /// The figure, table or passage of the paper.
     pub figure: String,
     /// What it shows.
     pub title: String,
-    /// How it is done.
+    /// The method.
     pub description: String,
-    /// How much of it was run.
+    /// The scale of the run.
     pub scale: Scale,
-    /// Where all randomness came from.
+    /// The seed of all randomness.
     pub seed: u64,
-    /// The version of humpyard that ran it; empty where that was not kept.
+    /// The version of humpyard that ran it; empty if it is unknown.
     #[serde(default)]
     pub version: String,
     /// The paper's claims that it tests, and their outcomes.
     #[serde(default)]
     pub claims: Vec<ClaimVerdict>,
-    /// What was found beside them.
+    /// Observations besides the claims.
     #[serde(default)]
     pub notes: Vec<Note>,
-    /// Its files, in the directory.
+    /// Its files in the directory.
     pub files: Vec<String>,
-    /// How long all its parts took one after the other, in seconds: different in every run.
-    // Documents that take hours to make again have its former name.
+    /// The time of all its parts, one after the other, in seconds: different in every run.
+    // Documents that take hours to make again use its former name.
     #[serde(alias = "measured_core_seconds")]
     pub measured_seconds: f64,
 }
 
 impl Reproduced {
-    /// Whether every outcome is the expected one.
+    /// Returns whether every outcome is the expected one.
     pub fn holds(&self) -> bool {
         self.unexpected() == 0
     }
 
-    /// How many claims have another outcome than the expected one.
+    /// Returns the number of claims whose outcome differs from the expected one.
     pub(super) fn unexpected(&self) -> usize {
         self.claims.iter().filter(|claim| claim.differs()).count()
     }
 
-    /// What makes it again.
+    /// Returns the command that repeats the run.
     pub(super) fn command(&self) -> String {
         let scale = match self.scale {
             Scale::Quick => "quick",
@@ -80,21 +80,21 @@ impl Reproduced {
     }
 }
 
-/// A file of an experiment: its name, and what is in it.
+/// A file of an experiment: its name and its contents.
 pub(super) type Contents = (String, Vec<u8>);
 
-/// Where experiments are written to.
+/// The output directory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Directory<'a> {
     path: &'a Path,
 }
 
 impl<'a> Directory<'a> {
-    /// Makes it if it is not there.
+    /// Opens the directory, and creates it if it is missing.
     ///
     /// # Errors
-    /// A place where nothing can be written, files in the way of these experiments or the pages that are not ours, and
-    /// data of a full run in the way of a quick one.
+    /// If it cannot be written; if foreign files have the names of these experiments or pages; if a quick run
+    /// would overwrite data of a full run.
     pub(super) fn open(
         path: &'a Path,
         scale: Scale,
@@ -133,21 +133,23 @@ impl<'a> Directory<'a> {
         Ok(())
     }
 
-    /// What is kept of the experiment of this name, if it was done, and can be read.
+    /// Returns the document of the experiment of this name. `None`: it was not run, or its document cannot be
+    /// read.
     pub(super) fn document(self, id: &str) -> Option<Reproduced> {
         let text = fs::read_to_string(self.path_of_document(id)).ok()?;
         serde_json::from_str(&text).ok().filter(|document: &Reproduced| document.experiment == id)
     }
 
-    /// Where that is.
+    /// Returns the path of that document.
     pub(super) fn path_of_document(self, id: &str) -> PathBuf {
         self.path.join(id).join(DOCUMENT)
     }
 
-    /// Writes what came of an experiment: all of its files, or none. Sets what they are called in the document.
+    /// Writes the results of an experiment: all of its files, or none. Sets the names of the files in the
+    /// document.
     ///
     /// # Errors
-    /// What cannot be written, and a file in the way that is not of an earlier run.
+    /// If a file cannot be written, or would overwrite one that is not of an earlier run.
     pub(super) fn write(self, document: &mut Reproduced, mut files: Vec<Contents>) -> Result<(), LabError> {
         let id = document.experiment.clone();
         let directory = self.path.join(&id);
@@ -160,7 +162,7 @@ impl<'a> Directory<'a> {
             return Err(foreign(&self.path.join(file), "is not of an earlier run"));
         }
         let text = serde_json::to_string_pretty(document).unwrap_or_default();
-        // First, for by it the others are known as ours.
+        // The document comes first, because it identifies the other files as ours.
         files.insert(0, (DOCUMENT.to_owned(), format!("{text}\n").into_bytes()));
         let written = files.iter().map(|(file, contents)| {
             let path = directory.join(file);
@@ -174,10 +176,10 @@ impl<'a> Directory<'a> {
         Ok(())
     }
 
-    /// Writes the pages: of all, of each paper, and the summary.
+    /// Writes the pages: the index, that of each paper, and the summary.
     ///
     /// # Errors
-    /// What cannot be written, and pages in the way that are not ours.
+    /// If a page cannot be written, or would overwrite a foreign one.
     pub(super) fn write_pages(self, shown: &[Shown], missing: &[Missing]) -> Result<(), LabError> {
         self.check_pages()?;
         let page = |name: &str, text: String| write(&self.path.join(name), text.as_bytes());
@@ -188,13 +190,13 @@ impl<'a> Directory<'a> {
         page(SUMMARY, summary(shown, missing))
     }
 
-    /// Returns the data of an experiment, as they were written.
+    /// Returns the data of an experiment, as in its file.
     pub(super) fn data(self, id: &str) -> Option<String> {
         fs::read_to_string(self.path.join(id).join(DATA)).ok()
     }
 }
 
-/// Files that are being written have hidden names.
+/// Returns whether a file is visible: files being written have hidden names.
 fn is_visible(entry: fs::DirEntry) -> bool {
     !entry.file_name().to_string_lossy().starts_with('.')
 }
@@ -206,7 +208,7 @@ fn foreign(path: &Path, what: &str) -> LabError {
     ))
 }
 
-/// Writes a file, under a hidden name until it is whole.
+/// Writes a file, under a hidden name until it is complete.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), LabError> {
     let mut file = PartialFile::create(path).map_err(|error| unwritable(path, &error))?;
     let written = file.write_all(bytes).and_then(|()| file.finish());

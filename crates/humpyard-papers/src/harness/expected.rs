@@ -1,4 +1,4 @@
-//! The outcomes that are expected of claims, by scale: `expected.toml`.
+//! The expected outcomes of claims, by scale: `expected.toml`.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -8,18 +8,18 @@ use serde::Deserialize;
 use super::experiment::Scale;
 use super::outcome::Outcome;
 
-/// The outcome that is expected of a claim.
+/// The expected outcome of a claim.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(from = "WrittenExpectation")]
 pub(crate) struct Expected {
     pub(crate) outcome: Outcome,
-    /// What was found instead of the paper's, and its cause if a run shows it.
+    /// The finding that differs from the paper's, and its cause, if a run shows it.
     pub(crate) why: Option<String>,
     /// The command that shows it.
     pub(crate) run: Option<String>,
 }
 
-/// An expectation as it is written.
+/// An expectation in the file.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum WrittenExpectation {
@@ -56,9 +56,9 @@ fn of_scale(scale: Scale) -> &'static Expectations {
     }
 }
 
-/// Returns what is expected of a claim at this scale. `None`: nobody has decided.
+/// Returns the expectation for a claim at this scale. `None`: there is none.
 ///
-/// A quick run has the reason of the full one if it has none of its own.
+/// A quick run without a reason of its own has the reason of the full run.
 pub(crate) fn expected(claim: &str, scale: Scale) -> Option<Expected> {
     let expected = of_scale(scale).get(claim)?;
     let full = of_scale(Scale::Full).get(claim).filter(|full| full.outcome == expected.outcome);

@@ -1,4 +1,4 @@
-//! What an experiment is.
+//! The interface of experiments.
 
 use humpyard_core::random::Seed;
 use serde::{Deserialize, Serialize};
@@ -7,18 +7,18 @@ use super::table::{Column, Row, Table};
 use humpyard_lab::LabError;
 use humpyard_plot::Svg;
 
-/// How much of an experiment is done.
+/// The scale of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scale {
-    /// A fixed part of it, within a minute.
+    /// A fixed part of the experiment, within a minute.
     Quick,
-    /// All of it.
+    /// The whole experiment.
     Full,
 }
 
 impl Scale {
-    /// Returns the directory for what is made, where none is named.
+    /// Returns the default output directory.
     pub const fn directory(self) -> &'static str {
         match self {
             Self::Quick => "reproduction-quick",
@@ -26,7 +26,7 @@ impl Scale {
         }
     }
 
-    /// One of two numbers.
+    /// Returns `quick` or `full`, by the scale.
     pub const fn pick<T: Copy>(self, quick: T, full: T) -> T {
         match self {
             Self::Quick => quick,
@@ -40,7 +40,7 @@ impl Scale {
     }
 }
 
-/// What an experiment is.
+/// The description of an experiment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct About {
     /// Its name.
@@ -49,16 +49,15 @@ pub struct About {
     /// The paper.
     #[serde(rename = "source")]
     pub paper: &'static str,
-    /// Which figure, table or passage of it.
+    /// The figure, table or passage of the paper.
     pub figure: &'static str,
-    /// What it shows, in a few words.
+    /// Its title, in a few words.
     #[serde(rename = "summary")]
     pub title: &'static str,
-    /// How it is done together with those beside it, word for word the same for all of them; empty where it stands
-    /// alone.
+    /// The method that it shares with related experiments, in the same words; empty if it has no related ones.
     #[serde(skip)]
     pub setting: &'static str,
-    /// How it is done, and what of the paper cannot be known.
+    /// The method, and what the paper leaves open.
     pub description: &'static str,
     /// The columns of its data.
     #[serde(skip)]
@@ -66,12 +65,12 @@ pub struct About {
 }
 
 impl About {
-    /// Starts to describe an experiment of this paper, for struct update; it has no name yet.
+    /// Returns the description of an experiment of this paper, for struct update; its name is empty.
     pub(crate) const fn of(paper: &'static str) -> Self {
         Self { id: "", paper, figure: "", title: "", setting: "", description: "", columns: &[] }
     }
 
-    /// The setting and the description.
+    /// Returns the setting and the description.
     pub fn whole_description(&self) -> String {
         format!("{} {}", self.setting, self.description).trim_start().to_owned()
     }
@@ -86,19 +85,19 @@ pub struct Figure {
     pub of: fn(&Table) -> Vec<f64>,
 }
 
-/// Something that was found and is no claim of the paper.
+/// An observation that is no claim of the paper.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Note {
-    /// What it is about.
+    /// Its subject.
     pub about: String,
-    /// What is said of it elsewhere; empty if nothing is.
+    /// Statements elsewhere; empty if there are none.
     pub said: String,
-    /// What was found.
+    /// The finding.
     pub found: String,
 }
 
 impl Note {
-    /// Makes a note.
+    /// Returns a note.
     pub(crate) fn new(about: impl Into<String>, said: impl Into<String>, found: impl Into<String>) -> Self {
         Self { about: about.into(), said: said.into(), found: found.into() }
     }
@@ -109,53 +108,54 @@ pub type Plots = Vec<(String, Svg)>;
 
 /// An experiment.
 pub trait Experiment: Sync {
-    /// What it is.
+    /// Returns the description.
     fn about(&self) -> About;
 
-    /// The columns of its data.
+    /// Returns the columns of its data.
     fn columns(&self) -> &'static [Column] {
         self.about().columns
     }
 
-    /// The version of its rows. Raise it whenever a seed gives other rows than before: parts that an interrupted run
-    /// kept are then run again.
+    /// Returns the version of its rows. Increase it when a seed gives other rows than before: kept parts of
+    /// interrupted runs are then run again.
     fn version(&self) -> u32 {
         1
     }
 
-    /// The experiment whose rows it has: of several that run the same, the first. Parts of that are not run again.
+    /// Returns the experiment that owns its rows: the first of several with the same parts, which are run only
+    /// once.
     fn rows_of(&self) -> &'static str {
         self.about().id
     }
 
-    /// How many parts it has at this scale.
+    /// Returns the number of its parts at this scale.
     fn parts(&self, scale: Scale) -> usize;
 
     /// Runs a part, numbered from 0.
     ///
     /// # Errors
-    /// Whatever keeps it from being run.
+    /// If the part cannot be run.
     fn run(&self, part: usize, scale: Scale, seed: Seed) -> Result<Vec<Row>, LabError>;
 
-    /// The figures of merit of the paper's claims that it tests.
+    /// Returns the figures of merit of the claims that it tests.
     fn figures(&self) -> &'static [Figure] {
         &[]
     }
 
-    /// The column whose numbers are seeds. `None`: the harness runs all parts with one seed after the other.
+    /// Returns the column with seeds. `None`: the harness runs all parts with one seed after the other.
     fn seed_column(&self) -> Option<&'static str> {
         None
     }
 
-    /// What the data show beside the paper's claims.
+    /// Returns observations from the data besides the paper's claims.
     fn notes(&self, _: &Table) -> Vec<Note> {
         Vec::new()
     }
 
-    /// Plots of the data, by name.
+    /// Returns plots of the data, by name.
     fn plots(&self, data: &Table) -> Plots;
 
-    /// Whether it measures times, so that nothing else may run beside it.
+    /// Returns whether it measures times, so that nothing else may run at the same time.
     fn is_timed(&self) -> bool {
         false
     }

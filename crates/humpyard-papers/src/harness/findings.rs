@@ -7,13 +7,13 @@ use serde::Deserialize;
 use super::outcome::Outcome;
 use super::page::Shown;
 
-/// A finding as it is written.
+/// A finding in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WrittenFinding {
     title: String,
     text: String,
-    /// Claims on which it rests, each with the outcome that it says.
+    /// The claims that support it, each with the required outcome.
     claims: Vec<(String, Outcome)>,
 }
 
@@ -23,7 +23,7 @@ struct FindingsFile {
     finding: Vec<WrittenFinding>,
 }
 
-/// A finding, and the outcomes on which it rests.
+/// A finding, with the outcomes that support it.
 pub(super) struct Finding {
     pub(super) title: &'static str,
     pub(super) text: &'static str,
@@ -38,7 +38,7 @@ fn written() -> &'static [WrittenFinding] {
     &FINDINGS
 }
 
-/// Returns the findings that these experiments show: all claims of each have the outcome that it says.
+/// Returns the findings that these experiments support: all claims of each have the required outcome.
 pub(super) fn findings(shown: &[Shown]) -> Vec<Finding> {
     let outcome = |claim: &str| {
         let mut found = shown.iter().flat_map(|one| &one.document.claims).filter(|verdict| verdict.claim == claim);
@@ -60,7 +60,7 @@ mod tests {
     use super::super::experiment::Scale;
     use super::*;
 
-    /// A finding says of claims what is expected of a full run, where that is decided.
+    /// A finding requires of its claims the outcomes expected of a full run, where there is an expectation.
     #[test]
     fn findings_rest_on_claims() {
         assert!(written().len() <= 10);

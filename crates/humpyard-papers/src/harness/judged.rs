@@ -17,26 +17,26 @@ pub struct ClaimVerdict {
     pub claim: String,
     /// The name of the paper's text.
     pub paper: String,
-    /// Where the paper says it.
+    /// The section of the paper.
     pub section: String,
     /// The figure or table; empty if it is in neither.
     pub figure: String,
-    /// The paper's sentence in our words.
+    /// The paper's statement in our words.
     pub says: String,
-    /// How it is judged.
+    /// The kind of demand.
     pub kind: String,
-    /// What the paper demands, in words.
+    /// The paper's demand, as text.
     pub demanded: String,
     /// The unit of the figures.
     pub unit: String,
-    /// Where the paper's value is from, if its text lost it.
+    /// The source of the paper's value, if its text lost it.
     #[serde(default)]
     pub value_source: Option<String>,
-    /// The figures of each seed; `None` is infinite or no number.
+    /// The figures of each seed. `None`: infinite, or no number.
     pub found: Vec<Vec<Option<f64>>>,
-    /// Seeds with which it holds.
+    /// Number of seeds with which it holds.
     pub held: usize,
-    /// Seeds.
+    /// Number of seeds.
     pub seeds: usize,
     /// The median over the seeds, figure by figure.
     pub median: Vec<Option<f64>>,
@@ -44,9 +44,9 @@ pub struct ClaimVerdict {
     pub interval: Vec<Option<(f64, f64)>>,
     /// Its outcome.
     pub outcome: Outcome,
-    /// The outcome that was expected; `None`: nobody has decided.
+    /// The expected outcome. `None`: there is no expectation.
     pub expected: Option<Outcome>,
-    /// Why it does not hold, or cannot be tested.
+    /// The reason why it does not hold, or cannot be tested.
     pub why: Option<String>,
     /// The command that shows the cause.
     pub run: Option<String>,
@@ -58,7 +58,7 @@ impl ClaimVerdict {
         self.expected.is_some_and(|expected| expected != self.outcome)
     }
 
-    /// Writes the median, the interval, and with how many seeds it holds.
+    /// Returns the median, the interval, and the number of seeds with which it holds, as text.
     pub fn found_text(&self) -> String {
         let number = |number: Option<f64>| number.map_or_else(|| "no finite number".to_owned(), short);
         let one = |(at, &median): (usize, &Option<f64>)| match self.interval.get(at) {
@@ -71,13 +71,13 @@ impl ClaimVerdict {
         if self.seeds > 1 { format!("{text}; with {} of {} seeds", self.held, self.seeds) } else { text }
     }
 
-    /// Says where the paper says it.
+    /// Returns the section and figure of the paper, as text.
     pub(crate) fn place(&self) -> String {
         let figure = if self.figure.is_empty() { String::new() } else { format!(", {}", self.figure) };
         format!("section {}{figure}", self.section)
     }
 
-    /// Writes what the paper demands, with the unit.
+    /// Returns the paper's demand with the unit, as text.
     pub(crate) fn demanded_text(&self) -> String {
         format!("{} {}", self.demanded, self.unit).trim_end().to_owned()
     }
@@ -118,7 +118,7 @@ impl ClaimVerdict {
     }
 }
 
-/// Keeps numbers that documents can have.
+/// Returns a number if it is finite; documents have no others.
 fn finite(number: f64) -> Option<f64> {
     number.is_finite().then_some(number)
 }
@@ -155,7 +155,8 @@ pub(crate) fn judge(experiment: &dyn Experiment, by_seed: &[Table], scale: Scale
     figures.iter().map(of_figure).chain(untestable).collect()
 }
 
-/// Returns how many seeds the harness runs an experiment with: the most of its claims, unless its rows have them.
+/// Returns the number of seeds with which the harness runs an experiment: the most that a claim asks for,
+/// unless its rows contain the seeds.
 pub(super) fn seeds(experiment: &dyn Experiment, scale: Scale) -> usize {
     if scale == Scale::Quick || experiment.seed_column().is_some() {
         return 1;

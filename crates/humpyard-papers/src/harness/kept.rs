@@ -1,4 +1,4 @@
-//! The parts of a run that are done, so that a run that was ended goes on where it was.
+//! Keeps the finished parts of a run, so that an interrupted run can be resumed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,31 +14,32 @@ use humpyard_core::random::Seed;
 use humpyard_lab::LabError;
 use humpyard_lab::sha256_of;
 
-/// The rows of a part, and how many seconds it took; or what kept it from being run.
+/// The rows of a part, and its time in seconds; or the error that prevented it.
 pub(super) type Part = Result<(Vec<Row>, f64), String>;
 
-/// Returns the parts of an experiment with all its seeds: those of the first seed, then those of the next.
+/// Returns the number of parts of an experiment over all its seeds: those of the first seed, then those of the
+/// next.
 pub(super) fn parts(experiment: &dyn Experiment, options: &ReproduceOptions) -> usize {
     seeds(experiment, options.scale) * experiment.parts(options.scale)
 }
 
-/// Returns the seed of one of these parts, and its number among those of the seed.
+/// Returns the seed of one of these parts, and the part's number within that seed.
 fn of_seed(options: &ReproduceOptions, experiment: &dyn Experiment, part: usize) -> (Seed, usize) {
     let of_seed = experiment.parts(options.scale);
     (Seed(options.seed.0.wrapping_add((part / of_seed) as u64)), part % of_seed)
 }
 
-/// The rows of parts that are done, in a directory of their own, by scale, and there by experiment, version and seed.
+/// The rows of finished parts, in a directory of their own, by scale, experiment, version and seed.
 pub(super) struct Kept {
     directory: PathBuf,
-    /// The parts of this run.
+    /// The files of this run's parts.
     done: Vec<PathBuf>,
-    /// Where parts that are running have their files.
+    /// The directory for files of running parts.
     scratch: PathBuf,
 }
 
 impl Kept {
-    /// Finds the directory, which need not be there.
+    /// Returns the directory, which need not exist.
     pub(super) fn of(options: &ReproduceOptions) -> Self {
         let directory = options.directory.join(".parts").join(format!("{:?}", options.scale));
         let scratch = directory.join("running");
@@ -50,24 +51,24 @@ impl Kept {
         kept
     }
 
-    /// Makes the directory.
+    /// Creates the directory.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If it cannot be created.
     pub(super) fn make(&self) -> Result<(), LabError> {
         fs::create_dir_all(&self.directory).map_err(|error| unwritable(&self.directory, &error))
     }
 
-    /// Where the rows of a part are kept.
+    /// Returns the file for the rows of a part.
     fn path(&self, options: &ReproduceOptions, experiment: &dyn Experiment, part: usize) -> PathBuf {
         let (Seed(seed), part) = of_seed(options, experiment, part);
         self.directory.join(format!("{}-v{}-seed{seed}-{part}.rows", experiment.rows_of(), experiment.version()))
     }
 
-    /// A part: what is kept of it, or else what it yields now.
+    /// Returns the kept result of a part, or runs it.
     ///
     /// # Errors
-    /// What keeps its rows from being written.
+    /// If its rows cannot be written.
     pub(super) fn part(
         &self,
         options: &ReproduceOptions,
@@ -86,8 +87,8 @@ impl Kept {
         Ok(Ok((table.into_rows(), seconds)))
     }
 
-    /// Returns the parts that are not kept, without those that measure times; of several parts with the same rows the
-    /// first.
+    /// Returns the parts that are not kept, except those that measure times. Of several parts with the same
+    /// rows, it returns the first.
     pub(super) fn missing_parts(&self, options: &ReproduceOptions) -> Vec<(&'static str, usize)> {
         let mut seen = BTreeSet::new();
         let mut missing = Vec::new();
@@ -102,10 +103,10 @@ impl Kept {
         missing
     }
 
-    /// Keeps a part that another process has made.
+    /// Keeps another process's result of a part.
     ///
     /// # Errors
-    /// Text that is none of a part, and what keeps it from being written.
+    /// If the text is no result of a part, or cannot be written.
     pub(super) fn keep(
         &self,
         options: &ReproduceOptions,
@@ -120,21 +121,21 @@ impl Kept {
         write(&self.path(options, experiment, part), text.as_bytes())
     }
 
-    /// Returns which part of an experiment's parts is not kept, from 0 to 1.
+    /// Returns the fraction of an experiment's parts that is not kept, from 0 to 1.
     pub(super) fn missing(&self, options: &ReproduceOptions, experiment: &dyn Experiment) -> f64 {
         let all = parts(experiment, options);
         let missing = (0..all).filter(|&part| !self.path(options, experiment, part).exists()).count();
         missing as f64 / all.max(1) as f64
     }
 
-    /// Where parts that are running have their files.
+    /// Returns the directory for files of running parts.
     pub(super) fn scratch(&self) -> &Path {
         &self.scratch
     }
 
-    /// Removes what parts that were running have left, and, where everything is done, what was kept.
+    /// Removes the files of running parts; if everything is done, also the kept results.
     pub(super) fn clear(&self, all_is_done: bool) {
-        // What cannot be removed does no harm: parts of other experiments are not ours, and keep their directory.
+        // Errors of removal do no harm. Parts of other experiments stay, and keep their directory.
         let _ = fs::remove_dir_all(&self.scratch);
         for path in self.done.iter().filter(|_| all_is_done) {
             let _ = fs::remove_file(path);
@@ -144,18 +145,18 @@ impl Kept {
     }
 }
 
-/// A part that was run.
+/// The result of a part.
 struct MadePart {
     table: Table,
     seconds: f64,
-    /// What is kept of it.
+    /// The text to keep.
     text: String,
 }
 
 /// Runs a part.
 ///
 /// # Errors
-/// What keeps it from being run.
+/// If the part fails.
 fn made(options: &ReproduceOptions, experiment: &dyn Experiment, part: usize) -> Result<MadePart, LabError> {
     let begin = Instant::now();
     let (seed, part) = of_seed(options, experiment, part);
@@ -166,10 +167,10 @@ fn made(options: &ReproduceOptions, experiment: &dyn Experiment, part: usize) ->
     Ok(MadePart { table, seconds, text: format!("{}\n{text}", sha256_of(text.as_bytes())) })
 }
 
-/// Runs a part, and returns what is kept of it.
+/// Runs a part, and returns the text to keep.
 ///
 /// # Errors
-/// What keeps it from being run.
+/// If the part fails.
 pub(super) fn text_of(
     options: &ReproduceOptions,
     experiment: &dyn Experiment,
@@ -178,12 +179,12 @@ pub(super) fn text_of(
     made(options, experiment, part).map(|made| made.text)
 }
 
-/// Returns the kept part in this file. `None`: there is none, or it is not as it was written.
+/// Returns the kept part in this file. `None`: there is none, or it is damaged.
 fn read(path: &Path, experiment: &dyn Experiment) -> Option<(Vec<Row>, f64)> {
     rows_in(&fs::read_to_string(path).ok()?, experiment)
 }
 
-/// Returns the part that this text keeps. `None`: it is not as it was written.
+/// Returns the part in this text. `None`: the text is damaged.
 fn rows_in(text: &str, experiment: &dyn Experiment) -> Option<(Vec<Row>, f64)> {
     let (checksum, text) = text.split_once('\n')?;
     if checksum != sha256_of(text.as_bytes()) {

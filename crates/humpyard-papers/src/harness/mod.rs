@@ -1,5 +1,5 @@
-//! The harness: runs experiments, keeps what is done, writes data, verdicts and pages; and the pieces that experiments
-//! are made of.
+//! The harness: runs experiments, keeps finished parts, writes data, verdicts and pages. Also the building
+//! blocks of experiments.
 
 mod claim;
 mod comparison;

@@ -1,4 +1,4 @@
-//! What is asked of a run, and what it answers.
+//! The options of a run, and its result.
 
 use core::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -8,51 +8,51 @@ use humpyard_core::random::Seed;
 use super::directory::Reproduced;
 use super::experiment::{Experiment, Scale};
 
-/// What is to be run, and where to.
+/// The options of a run.
 #[derive(Clone)]
 pub struct ReproduceOptions {
     /// The experiments.
     pub experiments: Vec<&'static dyn Experiment>,
-    /// How much of them.
+    /// The scale.
     pub scale: Scale,
-    /// Where all randomness comes from.
+    /// The seed of all randomness.
     pub seed: Seed,
     /// The directory for data, plots and pages.
     pub directory: PathBuf,
-    /// Threads; they change nothing but times.
+    /// Number of threads; it changes only times.
     pub threads: NonZeroUsize,
-    /// Nothing is run: the data that the directory has are judged again, and the pages written.
+    /// Whether to judge the data in the directory again and write the pages, without running anything.
     pub judges_only: bool,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Reproduction {
-    /// The experiments of it that are whole.
+    /// The complete experiments.
     pub experiments: Vec<Reproduced>,
-    /// Parts done.
+    /// Number of finished parts.
     pub done: usize,
-    /// Parts there are: more, if the run was ended from outside.
+    /// Number of all parts; greater than `done` if the run was interrupted.
     pub all: usize,
-    /// What is missing then.
+    /// The missing parts, if the run was interrupted.
     pub missing: Vec<Missing>,
-    /// Documents in the directory that cannot be read: the pages leave out what they were of.
+    /// Unreadable documents in the directory; the pages omit their experiments.
     pub unreadable: Vec<PathBuf>,
 }
 
-/// The parts of an experiment that an interrupted run has not done.
+/// The unfinished parts of an experiment after an interrupted run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Missing {
     /// The experiment.
     pub experiment: &'static str,
-    /// Its parts that are missing, numbered from 0, rising.
+    /// Its missing parts, numbered from 0, ascending.
     pub parts: Vec<usize>,
-    /// Parts that it has.
+    /// Number of its parts.
     pub of: usize,
 }
 
 impl Missing {
-    /// What is missing, with parts numbered from 1.
+    /// Returns the missing parts as text, numbered from 1.
     pub fn text(&self) -> String {
         let Self { experiment, parts, of } = self;
         if parts.len() == *of {

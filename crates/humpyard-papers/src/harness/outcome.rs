@@ -1,32 +1,32 @@
-//! How a claim of a paper fares.
+//! The outcomes of claims.
 
 use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// How a claim of a paper fares.
+/// The outcome of a claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Outcome {
-    /// It holds, with nine of ten seeds or more.
+    /// It holds with at least nine of ten seeds.
     #[serde(rename = "holds")]
     Holds,
-    /// It does not hold, or with no more than two of ten seeds.
+    /// It does not hold, or with at most two of ten seeds.
     #[serde(rename = "contradicted")]
     Contradicted,
-    /// It holds with some seeds only.
+    /// It holds only with some seeds.
     #[serde(rename = "depends on the seed")]
     DependsOnSeed,
-    /// Hardware or input is not to be had.
+    /// The required hardware or input is not available.
     #[serde(rename = "not testable here")]
     NotTestable,
 }
 
 impl Outcome {
-    /// All of them, in the order of tables.
+    /// All outcomes, in the order of tables.
     pub const ALL: [Self; 4] = [Self::Holds, Self::Contradicted, Self::DependsOnSeed, Self::NotTestable];
 
-    /// Returns the outcome of a claim that holds with `held` of `seeds` seeds: of 10, it holds from 9 on and is
-    /// contradicted up to 2; of 3, with all and with none.
+    /// Returns the outcome of a claim that holds with `held` of `seeds` seeds. Of 10 seeds, it holds from 9 on,
+    /// and is contradicted up to 2; of 3 seeds, with all and with none.
     pub(crate) const fn of(held: usize, seeds: usize) -> Self {
         if 10 * held >= 9 * seeds {
             Self::Holds

@@ -1,4 +1,4 @@
-//! What came of experiments, as pages: one that leads to everything, and one for each paper.
+//! Pages with the results of experiments: an index, and one page for each paper.
 
 use maud::{Markup, html};
 
@@ -12,16 +12,16 @@ use super::outcome::Outcome;
 use super::standing::{Standing, standings};
 use humpyard_plot::page as framed;
 
-/// An experiment that was done, at some time, and what this program says of it.
+/// An experiment that was run at some time, with its current description.
 pub(crate) struct Shown {
-    /// What it is.
+    /// The description.
     pub(crate) about: About,
-    /// What came of it.
+    /// The result.
     pub(crate) document: Reproduced,
 }
 
 impl Shown {
-    /// Says how it was done, in two words or three.
+    /// Returns the scale of the run as text, in two or three words.
     pub(super) fn scale(&self) -> &'static str {
         match self.document.scale {
             Scale::Quick => "a part (quick)",
@@ -29,7 +29,8 @@ impl Shown {
         }
     }
 
-    /// Says which passage of the paper it is, and how it is done, but for what was told of several.
+    /// Returns the passage of the paper and the method as text, without the common setting if that is on the
+    /// page already.
     fn description(&self, setting_is_told: bool) -> String {
         let About { figure, description, .. } = self.about;
         let description = if setting_is_told { description.to_owned() } else { self.about.whole_description() };
@@ -38,12 +39,12 @@ impl Shown {
     }
 }
 
-/// The name of the page of experiments that are of no paper.
+/// The name of the page of experiments without a paper.
 const OWN: &str = "own";
 
-/// Experiments of one paper, or of none.
+/// The experiments of one paper, or those without a paper.
 pub(crate) struct Group<'a> {
-    /// The paper's name in `claims.toml`, which is that of the page.
+    /// The paper's name in `claims.toml`, which is also the page's.
     pub(super) name: &'static str,
     /// The paper.
     pub(super) paper: &'static str,
@@ -56,20 +57,20 @@ impl Group<'_> {
         format!("{}.html", self.name)
     }
 
-    /// Returns what the list of papers says of it.
+    /// Returns its entry in the list of papers.
     pub(super) fn title(&self) -> &'static str {
         if self.name == OWN { "This project's own experiments, of no paper" } else { self.paper }
     }
 }
 
-/// Returns the names of all pages of papers that there may be.
+/// Returns the names of all possible pages of papers.
 pub(crate) fn page_names() -> Vec<String> {
     let mut names: Vec<&str> = claims().iter().map(|claim| claim.paper.as_str()).collect();
     names.dedup();
     names.into_iter().chain([OWN]).map(|name| format!("{name}.html")).collect()
 }
 
-/// Groups experiments by paper, in the order of `claims.toml`; those of no paper come last.
+/// Groups experiments by paper, in the order of `claims.toml`; those without a paper come last.
 pub(crate) fn groups(shown: &[Shown]) -> Vec<Group<'_>> {
     let paper_of = |experiment: &str| claims().iter().find(|claim| claim.experiment == experiment);
     let mut names: Vec<&'static str> = claims().iter().map(|claim| claim.paper.as_str()).collect();
@@ -77,7 +78,7 @@ pub(crate) fn groups(shown: &[Shown]) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for of_paper in shown.chunk_by(|one, next| one.about.paper == next.about.paper) {
         let name = of_paper.iter().find_map(|one| paper_of(one.about.id)).map(|claim| claim.paper.as_str());
-        // Experiments of a paper that test none of its claims stand with those that do.
+        // Experiments that test no claim of their paper are grouped with those that do.
         let known = groups.iter().find(|group| group.paper == of_paper[0].about.paper).map(|group| group.name);
         let name = name.or(known).unwrap_or(OWN);
         match groups.iter_mut().find(|group| group.name == name) {
@@ -89,7 +90,7 @@ pub(crate) fn groups(shown: &[Shown]) -> Vec<Group<'_>> {
     groups
 }
 
-/// What a claim is, and when it holds.
+/// The introduction: what a claim is, and when it holds.
 pub(super) const INTRODUCTION: &str = "Each claim is a number, a ranking or a trend that a paper states, and is counted once. It holds if it meets the \
     paper's bound with 9 of 10 seeds or more, or with all 3: a number within a tenth, a ranking strictly, an order \
     of magnitude at least tenfold. It is contradicted if it does so with 2 of 10 seeds or fewer, or with none of 3. \
@@ -97,7 +98,7 @@ pub(super) const INTRODUCTION: &str = "Each claim is a number, a ranking or a tr
     paper's text lost a number, the claim says where it is from. Figures are medians over the seeds; in parentheses \
     stands their interval by order statistics, with 10 seeds from the second smallest to the second largest.";
 
-/// Says what the run that wrote the pages has not done. `None`: it was not interrupted.
+/// Returns a text with the unfinished parts of the run that wrote the pages. `None`: it was not interrupted.
 pub(super) fn interrupted(missing: &[Missing]) -> Option<String> {
     let texts: Vec<String> = missing.iter().map(Missing::text).collect();
     (!texts.is_empty()).then(|| {
@@ -109,7 +110,7 @@ pub(super) fn interrupted(missing: &[Missing]) -> Option<String> {
     })
 }
 
-/// Says which outcomes are not the expected ones. `None`: all are.
+/// Returns a text with the unexpected outcomes. `None`: all outcomes are expected.
 pub(super) fn unexpected(shown: &[Shown]) -> Option<String> {
     let one = |verdict: &ClaimVerdict| {
         let expected = verdict.expected.map_or("nothing", Outcome::name);
@@ -120,7 +121,7 @@ pub(super) fn unexpected(shown: &[Shown]) -> Option<String> {
     (!odd.is_empty()).then(|| format!("Outcomes that are not the expected ones: {}.", odd.join("; ")))
 }
 
-/// Writes the page that leads to everything.
+/// Writes the index page.
 pub(crate) fn index(shown: &[Shown], missing: &[Missing]) -> Markup {
     let (groups, standings) = (groups(shown), standings(shown));
     let contents = html! {
@@ -194,7 +195,7 @@ pub(crate) fn paper(group: &Group<'_>) -> Markup {
     framed(&format!("{TITLE}: {}", group.name), &contents)
 }
 
-/// Writes a text whose words between backticks are what somebody types.
+/// Writes a text; words between backticks are commands.
 fn prose(text: &str) -> Markup {
     html! {
         @for (index, part) in text.split('`').enumerate() {
@@ -203,7 +204,7 @@ fn prose(text: &str) -> Markup {
     }
 }
 
-/// Lists the claims of a paper that no experiment here has tested.
+/// Lists the claims of a paper that no experiment on the page has tested.
 fn untested(group: &Group<'_>) -> Markup {
     let verdicts = || group.shown.iter().flat_map(|one| &one.document.claims);
     let is_shown = |claim: &Claim| verdicts().any(|verdict| verdict.claim == claim.id);
@@ -226,7 +227,8 @@ fn untested(group: &Group<'_>) -> Markup {
     }
 }
 
-/// Returns a heading for experiments of the same setting, and what they have in common. `None`: one stands alone.
+/// Returns a heading for experiments with the same setting, and that setting. `None`: the experiment has no
+/// related ones.
 fn common(family: &[&Shown]) -> Option<(String, &'static str)> {
     let names: Vec<&str> = family.iter().map(|one| one.about.id).collect();
     (names.len() > 1).then(|| (format!("What is common to {}", names.join(", ")), family[0].about.setting))
@@ -288,7 +290,7 @@ fn table_of_claims(claims: &[ClaimVerdict]) -> Markup {
     }
 }
 
-/// Writes the outcome, the expected one where it differs, why it does not hold, and the command that shows it.
+/// Writes the outcome, the expected one if it differs, the reason of a failure, and the command that shows it.
 fn outcome(verdict: &ClaimVerdict) -> Markup {
     html! {
         @match verdict.expected {

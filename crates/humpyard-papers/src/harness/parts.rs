@@ -1,6 +1,6 @@
-//! What the parts of an experiment are of.
+//! Numbers of parts.
 
-/// Returns which of these a part is of, and the number of its draw from 1: each draw has a part for each of them.
+/// Returns the item of a part, and the number of its draw from 1: each draw has a part for each item.
 pub(crate) fn split<T: Copy>(part: usize, of: &[T]) -> (T, usize) {
     (of[part % of.len()], part / of.len() + 1)
 }

@@ -1,4 +1,4 @@
-//! Pieces of plots.
+//! Building blocks of plots.
 
 use humpyard_plot::statistics::Statistic;
 use humpyard_plot::{Axis, Bar, BarGroup, Line, Point};

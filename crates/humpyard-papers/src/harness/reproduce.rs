@@ -1,5 +1,5 @@
-//! Runs experiments: their parts on all cores, their files one experiment after the other. What is done is kept, so
-//! that a run that was ended goes on where it was.
+//! Runs experiments: their parts on all cores, and their files one experiment after the other. Finished parts
+//! are kept, so that an interrupted run can be resumed.
 
 use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -23,11 +23,11 @@ use super::scratch;
 use super::table::{Row, Table};
 use humpyard_lab::LabError;
 
-/// Finds the experiments of these names among those that are known, each once, in their order; a name may be a pattern
-/// with `*` and `?`, or `all`.
+/// Returns the experiments of these names among the known ones, each once, in their order. A name may be a
+/// pattern with `*` and `?`, or `all`.
 ///
 /// # Errors
-/// A name of none, and a pattern that nothing fits.
+/// If a name is unknown, or a pattern matches none.
 pub(crate) fn find(
     known: Vec<&'static dyn Experiment>,
     names: &[String],
@@ -50,17 +50,18 @@ pub(crate) fn find(
     Ok(known.into_iter().zip(chosen).filter_map(|(experiment, chosen)| chosen.then_some(experiment)).collect())
 }
 
-/// Runs experiments and writes their data, plots, and pages of all known experiments that are in the directory.
-/// `progress` hears of parts done, of how many, and of which experiment the last was. Parts that an earlier run of the
-/// same experiments, in the same version and with the same seed and scale, had done when it was ended are not run
+/// Runs experiments, and writes their data, plots, and the pages of all known experiments in the directory.
+/// `progress` gets the number of finished parts, the number of all parts, and the experiment of the last one.
+/// Parts that an interrupted run with the same experiments, version, seed and scale has finished are not run
 /// again.
 ///
-/// Once `stop` is set, this returns within a second, whatever the parts do: what is whole is written, and the pages
-/// name what is missing. Parts that are running are given up; their threads end when they are done or the process ends.
+/// After `stop` is set, this returns within a second, whatever the parts do. Complete experiments are written,
+/// and the pages name the missing parts. Running parts are abandoned; their threads end with the part, or with
+/// the process.
 ///
 /// # Errors
-/// Whatever keeps an experiment from being run, which keeps no other from it; a directory that cannot be written, and
-/// files in it that are not ours.
+/// If an experiment fails (the others still run), if the directory cannot be written, or if it contains foreign
+/// files.
 pub(crate) fn reproduce(
     known: &[&dyn Experiment],
     options: &ReproduceOptions,
@@ -68,7 +69,7 @@ pub(crate) fn reproduce(
     progress: &mut dyn FnMut(usize, usize, &str),
 ) -> Result<Reproduction, LabError> {
     let ids = options.experiments.iter().map(|experiment| experiment.about().id);
-    // What is judged again keeps its scale.
+    // Judging again does not change the scale.
     let scale = if options.judges_only { Scale::Full } else { options.scale };
     let directory = Directory::open(&options.directory, scale, ids)?;
     if options.judges_only {
@@ -88,7 +89,7 @@ pub(crate) fn reproduce(
             let experiment = &mut collected[work.experiment];
             let (rows, seconds) = match part {
                 Ok(part) => part,
-                // The other experiments are not to blame.
+                // An error of one experiment does not stop the others.
                 Err(error) => {
                     experiment.failed.get_or_insert(error);
                     return Ok(());
@@ -114,10 +115,10 @@ pub(crate) fn reproduce(
     Ok(Reproduction { experiments: reproduced.into_iter().flatten().collect(), done, all, missing, unreadable })
 }
 
-/// Judges the data that the directory has of these experiments, and writes the pages.
+/// Judges the data of these experiments in the directory again, and writes the pages.
 ///
 /// # Errors
-/// Data that are not of this version of their experiment, and whatever keeps files from being written.
+/// If the data are of another version of their experiment, or files cannot be written.
 fn judge_again(
     known: &[&dyn Experiment],
     options: &ReproduceOptions,
@@ -143,8 +144,8 @@ fn judge_again(
     Ok(Reproduction { done: experiments.len(), all: experiments.len(), experiments, missing: Vec::new(), unreadable })
 }
 
-/// Writes the pages of all experiments that the directory has and of what is missing, if there is any of either; the
-/// documents that cannot be read.
+/// Writes the pages of all experiments in the directory and of missing parts, if there are any. Returns the
+/// unreadable documents.
 fn write_pages(
     known: &[&dyn Experiment],
     options: &ReproduceOptions,
@@ -184,7 +185,7 @@ fn works(collected: &[Collected], is_timed: bool) -> Vec<Work> {
     parts.collect()
 }
 
-/// What threads need to do parts.
+/// The data that threads need to run parts.
 struct Parts {
     options: ReproduceOptions,
     kept: Kept,
@@ -196,7 +197,7 @@ impl Parts {
     }
 }
 
-/// Parts to do, and the next of them.
+/// The parts to run, and the next one.
 struct Queue {
     works: Vec<Work>,
     next: AtomicUsize,
@@ -208,7 +209,7 @@ impl Queue {
     }
 }
 
-/// Lets nobody take another part when it is dropped.
+/// Closes the queue of parts when it is dropped.
 struct Closing(Arc<Queue>);
 
 impl Drop for Closing {
@@ -217,11 +218,11 @@ impl Drop for Closing {
     }
 }
 
-/// How often the flag that ends a run is looked at.
+/// Interval between checks of the stop flag.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Runs parts on this many threads. `collect` gets what comes of each, in this thread, in any order. Where `stop` is set or
-/// `collect` fails, this does not wait for the parts that are running.
+/// Runs parts on this many threads. `collect` gets each result, in this thread, in any order. If `stop` is set
+/// or `collect` fails, this does not wait for running parts.
 fn run_parts(
     works: Vec<Work>,
     threads: NonZeroUsize,
@@ -259,19 +260,19 @@ fn run_parts(
             return finished.try_iter().try_for_each(|(work, part)| collect(work, part?));
         }
     }
-    // All are done, or have panicked.
+    // All threads have ended, or panicked.
     crew.into_iter().try_for_each(thread::JoinHandle::join).unwrap_or_else(|panic| resume_unwind(panic));
     Ok(())
 }
 
-/// The rows of an experiment, as they come.
+/// The rows of an experiment, collected part by part.
 struct Collected {
     run: &'static dyn Experiment,
     about: About,
     parts: Vec<Option<Vec<Row>>>,
     seconds: f64,
     is_written: bool,
-    /// What kept a part of it from being run, first.
+    /// The first error of its parts.
     failed: Option<String>,
 }
 
@@ -291,12 +292,12 @@ impl Collected {
         self.parts.iter().all(Option::is_some)
     }
 
-    /// Names what kept a part of it from being run.
+    /// Returns its first error as text.
     fn failure(&self) -> Option<String> {
         self.failed.as_ref().map(|error| format!("{}: {error}", self.about.id))
     }
 
-    /// What has not been done of it, if it is not written.
+    /// Returns its missing parts. `None`: it was written.
     fn missing(&self) -> Option<Missing> {
         let parts = self.parts.iter().enumerate().filter(|(_, rows)| rows.is_none());
         let parts: Vec<usize> = parts.map(|(part, _)| part).collect();
@@ -315,7 +316,7 @@ impl Collected {
             scale: options.scale,
             seed: options.seed.0,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            // Few digits are read back as they were written.
+            // With few digits, the number is the same after reading it back.
             seconds: (1e3 * self.seconds).round() / 1e3,
         };
         let reproduced = write_experiment(self.run, by_seed, made, directory)?;
@@ -340,7 +341,7 @@ fn write_experiment(
     directory: Directory<'_>,
 ) -> Result<Reproduced, LabError> {
     let about = run.about();
-    // Plots and notes are of the first seed.
+    // Plots and notes show the first seed.
     let first = by_seed[0].clone();
     let claims = match run.seed_column() {
         Some(column) => judge(run, &first.split_by(column), made.scale),
@@ -388,7 +389,7 @@ mod tests {
     use super::super::testing::options;
     use super::*;
 
-    /// Rows of squares, which counts how often it is run, and fails at its last part when told to.
+    /// An experiment with rows of squares. It counts its runs, and its last part fails on demand.
     struct Squares {
         runs: AtomicU32,
         fails: AtomicBool,
@@ -442,7 +443,7 @@ mod tests {
             assert!(page.contains("was interrupted. Missing: squares (all of it)."), "{page}");
         }
         SQUARES.fails.store(false, Ordering::Relaxed);
-        // A part that was kept is damaged, so that it still reads: it is run again, as is the one that failed.
+        // One kept part is damaged but readable. It is run again, and so is the part that failed.
         let kept = kept_files(directory.path());
         assert_eq!(kept.len(), 4);
         let text = fs::read_to_string(&kept[3]).unwrap();
@@ -460,7 +461,7 @@ mod tests {
         assert!(!page.contains("interrupted"), "{page}");
     }
 
-    /// One row for each part; the last part sleeps for ever. Its version is what the test says.
+    /// An experiment with one row per part, whose last part sleeps forever. The test sets its version.
     struct Sleeper {
         runs: AtomicU32,
         version: AtomicU32,
@@ -498,7 +499,7 @@ mod tests {
         }
     }
 
-    /// A part that never ends keeps no run from ending, and a part that was done is kept by its version.
+    /// A part that never ends does not block the end of a run, and a finished part is kept by its version.
     #[test]
     fn a_run_ends_whatever_its_parts_do() {
         let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Columns and rows, written down once.
+//! Macros that define columns together with their values.
 
 /// Columns in order, each a kind (`text`, `integer` or `real`) and a name: `columns![text policy, integer draw]`.
 macro_rules! columns {

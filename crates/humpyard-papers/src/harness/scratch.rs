@@ -1,7 +1,7 @@
-//! Directories for files that an experiment needs while a part runs.
+//! Temporary directories for the files of a running part.
 //!
-//! A run that is interrupted gives up the parts that are running. So their directories are in a place of the run, which
-//! it removes.
+//! An interrupted run abandons its running parts. So their directories are inside a directory of the run, which
+//! the run removes.
 
 use std::cell::RefCell;
 use std::fs;
@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 thread_local! {
-    /// Where this thread makes directories; `None`: where the system keeps temporary files.
+    /// The parent of this thread's directories. `None`: the system's directory for temporary files.
     static PLACE: RefCell<Option<PathBuf>> = const { RefCell::new(None) };
 }
 
-/// Makes a directory that is removed when it is dropped, or when the run is interrupted.
+/// Creates a directory that is removed when it is dropped, or when the run is interrupted.
 ///
 /// # Errors
-/// If there is no place for it.
+/// If it cannot be created.
 pub(crate) fn create() -> io::Result<TempDir> {
     PLACE.with_borrow(|place| match place {
         Some(place) => fs::create_dir_all(place).and_then(|()| tempfile::tempdir_in(place)),
@@ -26,7 +26,7 @@ pub(crate) fn create() -> io::Result<TempDir> {
     })
 }
 
-/// Makes the directories of this thread in this place from now on.
+/// Sets the parent of this thread's directories.
 pub(super) fn make_in(place: &Path) {
     PLACE.set(Some(place.to_owned()));
 }

@@ -1,4 +1,4 @@
-//! Rows that are picked out of a table, and their figures.
+//! Selects rows of a table, and computes figures of their columns.
 
 use super::plot::line;
 use super::statistics::{Range, listed, mean};
@@ -8,12 +8,12 @@ use humpyard_plot::{Line, Point};
 
 /// Rows of a table.
 pub(crate) trait Rows<'a>: Iterator<Item = TableRow<'a>> + Clone + Sized {
-    /// Keeps the rows in which this column says this.
+    /// Keeps the rows with this text in this column.
     fn of<'b>(self, column: &'b str, text: &'b str) -> impl Rows<'a> {
         self.filter(move |row| row.text(column) == text)
     }
 
-    /// Keeps the rows in which this column is this number.
+    /// Keeps the rows with this number in this column.
     fn at(self, column: &str, number: f64) -> impl Rows<'a> {
         self.filter(move |row| row.number(column) == number)
     }
@@ -33,7 +33,7 @@ pub(crate) trait Rows<'a>: Iterator<Item = TableRow<'a>> + Clone + Sized {
         self.numbers(column).fold(0.0, f64::max)
     }
 
-    /// Returns what the numbers in a column lie between.
+    /// Returns the range of the numbers in a column.
     fn range(self, column: &str) -> Range {
         Range::of(self.numbers(column))
     }

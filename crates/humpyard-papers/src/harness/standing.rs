@@ -1,4 +1,4 @@
-//! How many claims of each paper there are of each outcome.
+//! Counts the claims of each paper by outcome.
 
 use std::collections::BTreeSet;
 
@@ -7,16 +7,16 @@ use super::judged::ClaimVerdict;
 use super::outcome::Outcome;
 use super::page::Shown;
 
-/// How the claims of a paper fare.
+/// The counts of a paper's claims.
 pub(super) struct Standing {
-    /// The paper's name in `claims.toml`; the last one is of all papers.
+    /// The paper's name in `claims.toml`; the last one stands for all papers.
     pub(super) paper: &'static str,
-    /// Claims, those of each outcome, and those that were not run.
+    /// All claims, those of each outcome, and those that were not run.
     pub(super) counts: [usize; 6],
 }
 
 impl Standing {
-    /// The head of a table of them.
+    /// The head of a table of counts.
     pub(super) const HEAD: [&str; 7] =
         ["paper", "claims", "holds", "contradicted", "depends on the seed", "not testable here", "not run"];
 }
@@ -40,7 +40,7 @@ fn standing(paper: &'static str, judged: &[&ClaimVerdict]) -> Standing {
     let found = || judged.iter().filter(|verdict| verdict.paper == paper);
     let of = |outcome| found().filter(|verdict| verdict.outcome == outcome).count();
     let [holds, contradicted, depends, _] = Outcome::ALL.map(of);
-    // What cannot be tested needs no run.
+    // A claim that cannot be tested needs no run.
     let untestable = of_paper().filter(|claim| claim.untestable.is_some()).count();
     let run: BTreeSet<&str> = found().map(|verdict| verdict.claim.as_str()).collect();
     let missing = of_paper().filter(|claim| claim.untestable.is_none() && !run.contains(claim.id.as_str())).count();

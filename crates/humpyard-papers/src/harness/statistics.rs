@@ -1,25 +1,26 @@
-//! Figures of several numbers.
+//! Statistics of several numbers.
 
 use core::fmt;
 
 use humpyard_plot::statistics::Statistic;
 
-/// What numbers lie between.
+/// The range of numbers.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Range {
-    /// The least of them.
+    /// The least number.
     pub(crate) least: f64,
-    /// The greatest of them.
+    /// The greatest number.
     pub(crate) greatest: f64,
 }
 
 impl Range {
-    /// Spans these numbers; without any it is infinite, the wrong way round.
+    /// Returns the range of these numbers. Without numbers, its ends are infinite, and the least exceeds the
+    /// greatest.
     pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Self {
         Self { least: f64::INFINITY, greatest: f64::NEG_INFINITY }.with(values)
     }
 
-    /// Spans these numbers and 0.
+    /// Returns the range of these numbers and 0.
     pub(crate) fn from_zero(values: impl IntoIterator<Item = f64>) -> Self {
         Self { least: 0.0, greatest: 0.0 }.with(values)
     }
@@ -37,7 +38,7 @@ impl Range {
         (self.least..=self.greatest).contains(&number)
     }
 
-    /// Returns how far they lie apart.
+    /// Returns the length of the range.
     pub(crate) fn span(self) -> f64 {
         self.greatest - self.least
     }
@@ -94,7 +95,7 @@ pub(crate) fn ascending(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
     values
 }
 
-/// A number with as many digits as say something.
+/// Formats a number with its significant digits.
 pub fn short(number: f64) -> String {
     let digits = if number.abs() >= 100.0 { 1 } else { 3 };
     let text = format!("{number:.digits$}");

@@ -1,4 +1,4 @@
-//! What came of experiments, in Markdown: the table by paper and the most interesting findings.
+//! The results of experiments in Markdown: the table by paper, and the most interesting findings.
 
 use std::fmt::Write;
 
@@ -8,10 +8,10 @@ use super::options::Missing;
 use super::page::{INTRODUCTION, Shown, groups, interrupted, unexpected};
 use super::standing::{Standing, standings};
 
-/// Columns that a line of text has at most.
+/// Longest line of text, in columns.
 const WIDTH: usize = 100;
 
-/// Writes the summary, which is the same for the same seeds and scales.
+/// Writes the summary, which is the same for equal seeds and scales.
 pub(crate) fn summary(shown: &[Shown], missing: &[Missing]) -> String {
     let mut text = format!("# {TITLE}\n\n");
     if let Some(said) = interrupted(missing) {
@@ -58,7 +58,7 @@ fn item(text: &mut String, number: usize, finding: &Finding) {
     text.push('\n');
 }
 
-/// Says how it was made: the experiments of each scale and seed.
+/// Writes the commands: the experiments of each scale and seed.
 fn commands(text: &mut String, shown: &[Shown]) {
     text.push_str("## How it was made\n\n");
     let mut runs: Vec<(&'static str, u64, usize, f64)> = Vec::new();

@@ -1,4 +1,4 @@
-//! What tests of experiments have in common.
+//! Helpers for tests of experiments.
 
 use core::num::NonZeroUsize;
 use std::path::Path;
@@ -22,7 +22,7 @@ pub(crate) fn quick(experiment: &dyn Experiment) -> Table {
     parts(experiment, 0..experiment.parts(Scale::Quick))
 }
 
-/// Panics if an outcome of a quick run differs from the expected one, or nobody has decided what to expect.
+/// Panics if an outcome of a quick run differs from the expected one, or has no expectation.
 pub(crate) fn assert_expected(experiment: &dyn Experiment, data: &Table) {
     let claims = match experiment.seed_column() {
         Some(column) => judge(experiment, &data.split_by(column), Scale::Quick),
@@ -32,7 +32,7 @@ pub(crate) fn assert_expected(experiment: &dyn Experiment, data: &Table) {
     assert!(!claims.is_empty() && odd.is_empty(), "{}: {odd:#?}", experiment.about().id);
 }
 
-/// Judges data as they were written. `None`: they are not of this experiment.
+/// Judges data from a file. `None`: they do not belong to this experiment.
 pub(crate) fn judged_data(experiment: &dyn Experiment, csv: &str, scale: Scale) -> Option<Vec<ClaimVerdict>> {
     let by_seed = Table::by_seed_from_csv(experiment.columns(), csv)?;
     Some(match experiment.seed_column() {
@@ -41,7 +41,7 @@ pub(crate) fn judged_data(experiment: &dyn Experiment, csv: &str, scale: Scale) 
     })
 }
 
-/// Asks for a quick run of these experiments.
+/// Returns the options of a quick run of these experiments.
 pub(crate) fn options(experiments: Vec<&'static dyn Experiment>, directory: &Path, threads: usize) -> ReproduceOptions {
     ReproduceOptions {
         experiments,

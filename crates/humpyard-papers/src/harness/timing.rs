@@ -1,4 +1,4 @@
-//! What a step costs: by the clock of the thread, the best of several batches.
+//! Measures the time of a step by the clock of the thread, over several batches.
 
 use std::time::Duration;
 
@@ -6,48 +6,48 @@ use nix::time::{ClockId, clock_gettime};
 
 use humpyard_lab::LabError;
 
-/// How often and how long is measured.
+/// The number and the duration of measurements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
-    /// Batches.
+    /// Number of batches.
     pub(crate) batches: usize,
     /// The least time of a batch.
     pub(crate) least: Duration,
-    /// The most time of a batch, if it need not be longer to be a whole round.
+    /// The greatest time of a batch, unless a whole round needs more.
     pub(crate) most: Duration,
 }
 
-/// What each seed has; a full run has more seeds.
+/// The effort per seed; a full run has more seeds.
 pub(crate) const EFFORT: Effort =
     Effort { batches: 15, least: Duration::from_millis(1), most: Duration::from_millis(20) };
 
-/// Enough to see that it works.
+/// An effort that only shows that the code works.
 #[cfg(test)]
 pub(crate) const BRIEF: Effort =
     Effort { batches: 2, least: Duration::from_micros(1), most: Duration::from_micros(100) };
 
-/// What a select costs, in ns of the processor.
+/// The time of a select, in ns of processor time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Timing {
-    /// In the best batch.
+    /// The time in the best batch.
     pub(crate) best: f64,
-    /// In the median batch.
+    /// The time in the median batch.
     pub(crate) median: f64,
-    /// Batches.
+    /// Number of batches.
     pub(crate) batches: usize,
-    /// Slots of a batch.
+    /// Slots per batch.
     pub(crate) slots: u64,
 }
 
-/// The processor time of this thread.
+/// Returns the processor time of this thread.
 pub(crate) fn thread_time() -> Result<Duration, LabError> {
     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
         .map_err(|error| LabError::option(format!("this system does not say what time a thread has taken: {error}")))?;
     Ok(time.into())
 }
 
-/// Time of a select in ns, where `run` runs so many slots and says how many selects that were. A first round is not
-/// counted; batches are whole rounds, of so many slots, where there is time for them.
+/// Measures the time of a select, in ns. `run` runs this many slots, and returns the number of selects. The
+/// first round does not count. Batches are whole rounds of `round` slots, if the time suffices.
 pub(crate) fn measure(round: u64, effort: Effort, mut run: impl FnMut(u64) -> u64) -> Result<Timing, LabError> {
     let mut timed = |slots: u64| {
         let begun = thread_time()?;
@@ -64,14 +64,14 @@ pub(crate) fn measure(round: u64, effort: Effort, mut run: impl FnMut(u64) -> u6
     Ok(summary(times, slots))
 }
 
-/// The slots of a batch, where a round takes so long.
+/// Returns the slots of a batch, if a round takes this time.
 fn batch(round: u64, time: Duration, effort: Effort) -> u64 {
     let part = |limit: Duration| limit.as_secs_f64() / time.as_secs_f64().max(1e-9);
     let rounds = part(effort.least).ceil().max(1.0);
     ((round as f64 * rounds.min(part(effort.most))) as u64).max(1)
 }
 
-/// The best and the median of what batches took for a select.
+/// Returns the best and the median time of a select over the batches.
 pub(crate) fn summary(mut times: Vec<f64>, slots: u64) -> Timing {
     times.sort_by(f64::total_cmp);
     Timing { best: times[0], median: times[times.len() / 2], batches: times.len(), slots }

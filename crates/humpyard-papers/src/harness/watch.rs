@@ -1,4 +1,4 @@
-//! Observers that keep what they have seen for their maker.
+//! Observers that share their observations with their creator.
 
 use core::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,25 +9,25 @@ use humpyard_core::mechanism::{Arrival, Completed, Dispatch, Dropped, Switch};
 use humpyard_core::packet::Packet;
 use humpyard_core::unit::Time;
 
-/// What an observer notes; it ignores the rest.
+/// The events that an observer handles; it ignores the others.
 pub(crate) trait Sees: Debug {
     /// A packet arrived.
     fn on_arrival(&mut self, _: Time, _: &Packet, _: Arrival) {}
 
-    /// A packet was given to a core.
+    /// A core got a packet.
     fn on_dispatch(&mut self, _: Time, _: &Dispatch) {}
 
-    /// A core was done with a packet at `finished`, and had been busy with it for `busy`.
+    /// A core finished a packet at `finished`, after work of `busy`.
     fn on_completion(&mut self, _: &Completed, _finished: Time, _busy: Time) {}
 
     /// A packet was dropped after it had a slot.
     fn on_drop(&mut self, _: &Dropped) {}
 
-    /// A core begins to go over to another service.
+    /// A core begins to switch to another service.
     fn on_switch(&mut self, _: &Switch) {}
 }
 
-/// An observer; clones share what they have seen.
+/// An observer; clones share their observations.
 #[derive(Debug)]
 pub(crate) struct Watched<S>(Arc<Mutex<S>>);
 
@@ -38,12 +38,12 @@ impl<S> Clone for Watched<S> {
 }
 
 impl<S> Watched<S> {
-    /// Makes an observer that begins with this.
+    /// Returns an observer with this initial state.
     pub(crate) fn new(seen: S) -> Self {
         Self(Arc::new(Mutex::new(seen)))
     }
 
-    /// Looks at what was seen so far.
+    /// Accesses the observations up to now.
     pub(crate) fn with<T>(&self, look: impl FnOnce(&mut S) -> T) -> T {
         look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -1,4 +1,4 @@
-//! Experiments that no paper has.
+//! Experiments of this project, without a paper.
 
 mod admit_bound;
 mod recommend;

@@ -1,9 +1,9 @@
-//! What the four applications of the paper cost: on its engines, and on the machine on which this was developed.
+//! Costs of the paper's four applications: on its engines, and on this project's development machine.
 //!
-//! The table is what `humpyard calibrate --services forward,encrypt,compress,fec --seconds 24` measured (2 virtual
-//! cores of an AMD EPYC): `cold_ns` is what a packet takes longer after one of another service, the median over
-//! services; `evicted_ns` what it takes longer when 16 MiB of memory were touched in between. It is kept, so that
-//! figures are the same everywhere.
+//! The table is the output of `humpyard calibrate --services forward,encrypt,compress,fec --seconds 24` (2
+//! virtual cores of an AMD EPYC). `cold_ns` is the extra time of a packet after one of another service, as the
+//! median over services. `evicted_ns` is the extra time after 16 MiB of memory were touched in between. The
+//! table is stored, so that figures are the same everywhere.
 
 use humpyard_core::cost::LinearCost;
 
@@ -13,19 +13,19 @@ const MEASURED: &str = include_str!("costs.csv");
 
 /// The applications of table 1, in its order.
 pub(super) const NAMES: [&str; 4] = ["forward", "encrypt", "compress", "fec"];
-/// Those that work on payloads.
+/// The applications that process payloads.
 pub(super) const PAYLOAD: [&str; 3] = ["encrypt", "compress", "fec"];
-/// By how much processing times of compression stray from their line, and those of the others: a part of them.
+/// Relative deviation of processing times from their line: of compression, and of the others.
 const NOISE: (f64, f64) = (0.25, 0.05);
 
-/// Whose costs.
+/// The machine whose costs are used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Machine {
-    /// Table 1 on engines ten times as fast as those it was measured on.
+    /// Table 1 on engines ten times as fast as the measured ones.
     Paper,
-    /// The machine on which this was developed; cold is after a packet of another service.
+    /// The development machine; a cold packet follows one of another service.
     Here,
-    /// Likewise, where all caches are lost whenever the service changes.
+    /// The same machine, with all caches lost when the service changes.
     HereEvicted,
 }
 
@@ -45,7 +45,7 @@ impl Machine {
         self.name().replace(", ", "-").replace(' ', "-")
     }
 
-    /// What an application costs.
+    /// Returns the cost of an application.
     pub(super) fn cost(self, application: &str) -> LinearCost {
         match self {
             Self::Paper => Costs::table("predictive").and_then(|table| table.cost(application)).expect("it has them"),
@@ -55,7 +55,7 @@ impl Machine {
     }
 }
 
-/// By what part of itself the time of a packet may be off its line.
+/// Returns the greatest relative deviation of a packet's time from its line.
 pub(super) fn noise(application: &str) -> f64 {
     if application == "compress" { NOISE.0 } else { NOISE.1 }
 }

@@ -1,4 +1,4 @@
-//! Figures 5 to 8: how much later packets are done than they would be by known costs.
+//! Figures 5 to 8: how much later packets are done than with known costs.
 
 use std::collections::BTreeMap;
 
@@ -16,21 +16,21 @@ use crate::harness::{
 use humpyard_lab::LabError;
 use humpyard_plot::{Axis, Bar, BarPlot, LinePlot, Svg};
 
-/// Flows of each application, of each of four lengths so many.
+/// Flows of each application per length; there are four lengths.
 const FLOWS_OF_A_LENGTH: usize = 2;
 const LENGTHS: [[u32; 4]; 4] = [[40, 200, 576, 1500], [200, 200, 400, 600], [200, 400, 600, 800], [200, 400, 600, 800]];
 const FLOWS: usize = 32;
-/// Seconds of traffic on the paper's engines; on others as many packets.
+/// Seconds of traffic on the paper's engines (quick, full); on other machines, as many packets.
 const SECONDS: (f64, f64) = (2.0, 20.0);
 
 const SFQ: &str = "sfq";
 const EFQ: &str = "efq";
 const KNOWN: &str = "wf2q+";
-/// Policies by the names of the paper. What it calls WF2Q+ knows what packets take.
+/// Policies by the paper's names. Its WF2Q+ knows the times of packets.
 const POLICIES: [(&str, &str); 3] =
     [(KNOWN, "estimate=oracle/share=efq:total=32"), (EFQ, "efq:total=32"), (SFQ, "sfq")];
 
-/// Loads, and whether all flows start at once.
+/// Loads, and whether all flows start together.
 const SETTINGS: [(f64, &str); 4] = [(0.99, "together"), (0.99, "random"), (0.95, "together"), (1.0, "together")];
 const MACHINES: [Machine; 2] = [Machine::Paper, Machine::Here];
 
@@ -49,14 +49,14 @@ rows! {
     }
 }
 
-/// A figure: what is said of the same runs.
+/// A figure: a view of the same runs.
 pub(super) struct Fairness {
     id: &'static str,
     figure: &'static str,
     title: &'static str,
     description: &'static str,
     figures: &'static [Figure],
-    /// Whether applications are shown, or flows by what their packets take.
+    /// Whether it shows applications, instead of flows by the time of their packets.
     by_application: bool,
 }
 
@@ -103,7 +103,7 @@ pub(super) static EXPERIMENTS: [Fairness; 4] = [
     },
 ];
 
-/// A flow: which application, how long its packets are, what they take in the mean, in ns.
+/// A flow: its application, the length of its packets, and their mean time in ns.
 #[derive(Clone, Copy)]
 struct Flow {
     application: usize,
@@ -112,12 +112,12 @@ struct Flow {
 }
 
 impl Flow {
-    /// By how much a packet may be off its estimate.
+    /// Returns the greatest deviation of a packet's time from its estimate.
     fn error(self) -> f64 {
         self.work as f64 * noise(NAMES[self.application])
     }
 
-    /// What its longest packet takes.
+    /// Returns the time of its longest packet.
     fn longest(self) -> f64 {
         self.work as f64 + self.error()
     }
@@ -133,7 +133,7 @@ fn flows(machine: Machine) -> Vec<Flow> {
     lengths.flat_map(|(application, length)| [flow(application, length); FLOWS_OF_A_LENGTH]).collect()
 }
 
-/// Time of 32 engines' worth of one packet of each flow, in ns.
+/// Returns the work of one packet of each flow, in ns.
 fn round(machine: Machine) -> f64 {
     flows(machine).iter().map(|flow| flow.work as f64).sum()
 }
@@ -162,7 +162,8 @@ fn jobs(machine: Machine, load: f64, together: bool, duration: f64, seed: Seed) 
     jobs
 }
 
-/// Equation 13 for SFQ, equation 18 for the others, in ns: with one engine and all shares reserved.
+/// Returns the bound, in ns, with one engine and all shares reserved: equation 13 for SFQ, equation 18 for the
+/// others.
 fn bound(policy: &str, flows: &[Flow], own: Flow) -> f64 {
     let flows_of_one = FLOWS as f64;
     if policy == SFQ {
@@ -212,7 +213,7 @@ fn rows(
     Ok(rows)
 }
 
-/// What is common to them.
+/// The common description.
 const ABOUT: About = About { setting: SETTING, columns: COLUMNS, ..About::of(PAPER) };
 
 impl Experiment for Fairness {
@@ -261,12 +262,13 @@ impl Experiment for Fairness {
     }
 }
 
-/// Returns the rows of a policy with these costs, at this setting.
+/// Returns the rows of a policy with these costs, in this setting.
 fn rows_at<'a>(data: &'a Table, machine: Machine, (load, start): (f64, &'a str), policy: &'a str) -> impl Rows<'a> {
     data.rows_of("policy", policy).of("machine", machine.name()).of("start", start).at("load", load)
 }
 
-/// Returns the rows of a policy that the claims are of: the paper's costs, flows that start together, load 0.99.
+/// Returns the rows of a policy in the claims' setting: the paper's costs, flows that start together, load
+/// 0.99.
 fn claimed<'a>(data: &'a Table, policy: &'a str) -> impl Rows<'a> {
     rows_at(data, Machine::Paper, SETTINGS[0], policy)
 }
@@ -277,7 +279,7 @@ fn mean_of<'a>(rows: impl Rows<'a>, figure: impl Fn(&TableRow<'a>) -> f64) -> f6
     sum / rows.total("packets")
 }
 
-/// Returns the delay of a packet over the period of its flow, in the mean of a row.
+/// Returns the mean delay of a row's packets, relative to the period of their flow.
 fn delay_in_periods(row: &TableRow<'_>) -> f64 {
     (row.number("misordering_mean_us") + row.number("period_us")) / row.number("period_us")
 }
@@ -285,23 +287,23 @@ fn delay_in_periods(row: &TableRow<'_>) -> f64 {
 const MISORDERED: &str = "misordering_max_us";
 const FORWARD: &str = "forward";
 
-/// Returns the greatest misordering of packets that are forwarded.
+/// Returns the greatest misordering of forwarded packets.
 fn forwarded(data: &Table, policy: &str) -> f64 {
     claimed(data, policy).of("application", FORWARD).range(MISORDERED).greatest
 }
 
-/// Returns the bound of that.
+/// Returns the bound of that misordering.
 fn forwarded_bound(data: &Table, policy: &str) -> f64 {
     claimed(data, policy).of("application", FORWARD).range("bound_us").greatest
 }
 
-/// Returns by how much packets are misordered beyond their bound, the most of all.
+/// Returns the greatest excess of misordering over its bound.
 fn beyond_bound(data: &Table, policy: &str) -> Vec<f64> {
     let beyond = claimed(data, policy).map(|row| row.number(MISORDERED) - row.number("bound_us"));
     vec![Range::of(beyond).greatest]
 }
 
-/// Returns the greatest delay of packets of an application.
+/// Returns the greatest delay of an application's packets.
 fn greatest_delay(data: &Table, policy: &str, application: &str) -> f64 {
     let delays = claimed(data, policy).of("application", application);
     Range::of(delays.map(|row| row.number(MISORDERED) + row.number("period_us"))).greatest
@@ -338,7 +340,7 @@ const ENCRYPTED: &[Figure] = &[
     Figure { claim: "predictive-fig6-efq", of: |data| encrypted(data, EFQ) },
 ];
 
-/// Returns the delay of the packets of an application, in periods of their flows.
+/// Returns the delay of an application's packets, in periods of their flows.
 fn delay(data: &Table, policy: &str, application: &str) -> f64 {
     mean_of(claimed(data, policy).of("application", application), delay_in_periods)
 }
@@ -349,7 +351,7 @@ const CORRECTED: &[Figure] = &[
     Figure { claim: "predictive-fig7-efq", of: |data| vec![delay(data, EFQ, "fec")] },
 ];
 
-/// Returns the rank correlation of misordering with what the packets of a flow take.
+/// Returns the rank correlation of misordering with the packet time of a flow.
 fn bias(data: &Table, policy: &str) -> f64 {
     let point = |row: TableRow<'_>| (row.number("estimate_us"), row.number("misordering_mean_us"));
     rank_correlation(&claimed(data, policy).map(point).collect::<Vec<_>>())
@@ -372,7 +374,7 @@ const BIAS: &[Figure] = &[
     },
 ];
 
-/// Returns how much later than by known costs packets are done with costs of today.
+/// Notes how much later than with known costs packets are done, with the costs of the development machine.
 fn here(data: &Table, setting: (f64, &str), application: &str) -> Note {
     let found = |policy: &str| {
         let rows = || rows_at(data, Machine::Here, setting, policy).of("application", application);
@@ -387,7 +389,7 @@ fn here(data: &Table, setting: (f64, &str), application: &str) -> Note {
     Note::new(about, "", format!("{}, {}", found(SFQ), found(EFQ)))
 }
 
-/// Returns the misordering of the first draw by what packets take.
+/// Returns the misordering of the first draw, by packet time.
 fn by_work(data: &Table, machine: Machine, policy: &str) -> Vec<(f64, f64)> {
     let rows = rows_at(data, machine, SETTINGS[0], policy).at("draw", 1.0);
     let point = |row: TableRow<'_>| (row.number("estimate_us"), row.number("misordering_mean_us"));
@@ -429,7 +431,7 @@ fn lines(title: &str, data: &Table, machine: Machine) -> Svg {
 mod tests {
     use super::*;
 
-    /// PREDICTIVE section 6 has 9425 and 1191 us.
+    /// PREDICTIVE section 6 states 9425 and 1191 us.
     #[test]
     fn bounds_are_those_of_the_specification() {
         let flows = flows(Machine::Paper);
@@ -440,7 +442,8 @@ mod tests {
         assert!((period(flows[0], 1.0) - 163_200.0).abs() < 1e-6);
     }
 
-    /// SFQ strays further than EFQ, which keeps to its bound but for one packet that cannot be interrupted.
+    /// SFQ deviates further than EFQ, which keeps to its bound except for one packet that cannot be
+    /// interrupted.
     #[test]
     fn sfq_strays_further_than_efq() {
         let data = Table::of(COLUMNS, rows(Machine::Paper, SETTINGS[0], 1, SECONDS.0, Seed(1)).unwrap());

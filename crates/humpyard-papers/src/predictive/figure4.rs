@@ -1,4 +1,4 @@
-//! Figure 4: the order in which six flows are served, by known costs, by estimates, and by neither.
+//! Figure 4: the order in which six flows are served with known costs, with estimates, and without either.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::cost::{LinearCost, Span};
@@ -24,10 +24,11 @@ const COLUMNS: &[Column] = columns![text discipline, integer place, integer flow
 
 /// Shares of the flows, in tenths.
 const WEIGHTS: [u32; 6] = [5, 1, 1, 1, 1, 1];
-/// What a packet is believed to take, in half units of time.
+/// Estimated time of a packet, in half units of time.
 const ESTIMATE: u32 = 21;
 
-/// A discipline: its name, its policy, whether times are known, who wins a tie, and the order of the specification.
+/// A discipline: its name, its policy, whether times are known, the rule for ties, and the specification's
+/// order.
 type Discipline = (&'static str, &'static str, bool, Ties, &'static str);
 
 const DISCIPLINES: [Discipline; 5] = [
@@ -50,7 +51,7 @@ const DISCIPLINES: [Discipline; 5] = [
     ("SFQ, worst ties", "sfq", false, Ties::Highest, "6@0 5@14 4@27 3@39 2@50 1@60 1@70 1@80 1@90 1@100"),
 ];
 
-/// What packets take, in half units of time: five of flow 1, and one of each of the others.
+/// Returns the times of packets, in half units of time: five of flow 1, and one of each of the others.
 fn jobs() -> impl Iterator<Item = (u32, u64)> {
     [(0, 20); 5].into_iter().chain((1..6).map(|flow| (flow, 18 + 2 * u64::from(flow))))
 }
@@ -99,7 +100,7 @@ fn flows<'a>(data: &'a Table, discipline: &'a str) -> impl Iterator<Item = f64> 
 static FIGURES: [Figure; 3] = [
     Figure {
         claim: "predictive-fig4-wf2q",
-        // The paper names flows 1 and 2 alone.
+        // The paper names only flows 1 and 2.
         of: |data| flows(data, DISCIPLINES[0].0).map(|flow| if flow > 2.0 { 0.0 } else { flow }).collect(),
     },
     Figure { claim: "predictive-fig4-efq", of: |data| flows(data, DISCIPLINES[2].0).collect() },

@@ -1,4 +1,4 @@
-//! Figure 9: how many engines are warm for each application as the traffic changes.
+//! Figure 9: the number of engines that are warm for each application while the traffic changes.
 
 use humpyard_core::cost::LinearCost;
 use humpyard_core::random::Seed;
@@ -17,18 +17,18 @@ use humpyard_plot::{Axis, LinePlot};
 const FCFS: &str = "fcfs";
 const LAP: &str = "lap";
 
-/// Figure 9: how many engines are warm for each application as the traffic changes.
+/// Figure 9: the number of engines that are warm for each application while the traffic changes.
 pub(super) struct Figure9;
 
 const CHANGE: usize = 10_000;
-/// Packets that are looked at, and every how many.
+/// The first and the last packet of the figure, and the step.
 const SHOWN: (usize, usize, usize) = (8_000, 12_000, 5);
 const QUEUE: usize = 64;
-/// Packets after the change that are not looked at for the new shares.
+/// Packets after the change that do not count for the new shares.
 const SETTLED: usize = 500;
-/// Engines of the first application that count as its new share: 12.8, within a tenth.
+/// Number of the first application's engines that counts as its new share: 12.8, within a tenth.
 const ENOUGH: f64 = 12.0;
-/// Shares of the processing, before the change and after.
+/// Shares of the work, before and after the change.
 const SHARES: [[f64; 3]; 2] = [[1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0], [0.8, 0.1, 0.1]];
 const COLUMNS: &[Column] = columns![
     text costs, text policy, integer draw, integer packet, integer engines_1, integer engines_2, integer engines_3,
@@ -40,7 +40,7 @@ fn changing_jobs(machine: Machine, seed: Seed) -> Vec<Job> {
     let takes = |name: &str| machine.cost(name).work(322) as f64;
     let job = |number: usize| {
         let shares = SHARES[usize::from(number >= CHANGE)];
-        // Of the packets an application has its share of the processing over what a packet takes.
+        // An application's share of the packets is its share of the work over its packet time.
         let weights: Vec<f64> = PAYLOAD.iter().zip(shares).map(|(name, share)| share / takes(name)).collect();
         let mut drawn_at = weights.iter().sum::<f64>() * random.below(1 << 30) as f64 / f64::from(1 << 30);
         let application = weights.iter().position(|weight| {
@@ -120,16 +120,16 @@ impl Experiment for Figure9 {
     }
 }
 
-/// Columns of the engines that are warm for each application.
+/// Columns with the numbers of engines that are warm for each application.
 const ENGINES_OF: [&str; 3] = ["engines_1", "engines_2", "engines_3"];
 
-/// Returns the rows of a policy from one packet to another, with the paper's costs.
+/// Returns the rows of a policy for a range of packets, with the paper's costs.
 fn between<'a>(data: &'a Table, policy: &'a str, packets: core::ops::Range<usize>) -> impl Rows<'a> {
     let rows = data.rows_of("policy", policy).of("costs", Machine::Paper.name());
     rows.filter(move |row| packets.contains(&(row.number("packet") as usize)))
 }
 
-/// Returns the deviation of the engines of the first application before the change.
+/// Returns the deviation of the first application's number of engines before the change.
 fn deviation(data: &Table, policy: &str) -> f64 {
     let rows = || between(data, policy, SHOWN.0..CHANGE);
     let mean_engines = rows().mean(ENGINES_OF[0]);

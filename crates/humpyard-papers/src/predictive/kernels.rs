@@ -1,5 +1,5 @@
-//! Figures 2 and 3 and table 1: what packets take over their length, what a cold engine adds, and what estimators make
-//! of it.
+//! Figures 2 and 3 and table 1: packet time over length, the extra time of a cold engine, and the results of
+//! estimators.
 
 use core::sync::atomic::AtomicBool;
 use core::time::Duration;
@@ -22,14 +22,14 @@ use humpyard_lab::LabError;
 use humpyard_lab::calibrate::{CalibrateOptions, Calibration, LENGTHS, LineFit, calibrate, parse_services};
 use humpyard_plot::{Axis, Bar, BarGroup, BarPlot, Line, LinePlot, Point, Svg};
 
-/// A figure: how its data come about, and what is said of them.
+/// A figure: how its data are made, and its texts.
 pub(super) struct Kernels {
     id: &'static str,
     figure: &'static str,
     title: &'static str,
     description: &'static str,
     columns: &'static [Column],
-    /// Whether services are measured.
+    /// Whether it measures services.
     is_timed: bool,
     run: fn(Scale, usize, Seed) -> Result<Vec<Row>, LabError>,
     figures: &'static [Figure],
@@ -84,7 +84,7 @@ pub(super) static EXPERIMENTS: [Kernels; 3] = [
 
 const TABLE: &str = "table 1";
 const MEASURED: &str = "measured";
-/// What came before a packet on a cold engine.
+/// The work before a packet on a cold engine.
 const OTHER: &str = "another application";
 rows! {
     TIMES, fn time_row(
@@ -116,17 +116,18 @@ rows! {
         real error_max = LENGTHS.into_iter().map(error).fold(0.0, f64::max),
     }
 }
-/// Bytes out for each that comes in, by table 1, of the applications in order; of compression the mean of what it says.
+/// Output bytes per input byte, by table 1, of the applications in order; for compression, the mean of its
+/// range.
 const GAMMA: [f64; 4] = [1.0, 1.0, 0.235, 1.14];
-/// Drawn times of each length.
+/// Number of drawn times per length.
 const SAMPLES: usize = 64;
-/// Bytes of the packets on which cold engines are measured: those of all services first, then the shortest and the
-/// longest.
+/// Lengths of the packets for measurements of cold engines, in bytes: first the one for all services, then the
+/// shortest and the longest.
 const COLD_BYTES: [u32; 3] = [512, 64, 1500];
-/// What is touched to lose all caches.
+/// The work that evicts all caches.
 const ALL_LOST: &str = "16384 KiB touched";
 
-/// What services take on this machine.
+/// Measures services on this machine.
 fn measure(scale: Scale, names: &[&str], cold_bytes: u32, seed: Seed) -> Result<Calibration, LabError> {
     let longest = Duration::from_secs(scale.pick(5, 24));
     let services = parse_services(&names.join(","))?;
@@ -167,7 +168,7 @@ fn times(scale: Scale, _: usize, seed: Seed) -> Result<Vec<Row>, LabError> {
     Ok(rows)
 }
 
-/// Returns the rows of a service of this machine.
+/// Returns the rows of a service on this machine.
 fn measured<'a>(data: &'a Table, application: &'a str) -> impl Rows<'a> {
     data.rows_of("source", MEASURED).of("application", application)
 }
@@ -220,7 +221,7 @@ const LINEAR: &[Figure] = &[
     },
 ];
 
-/// Returns how well lines fit the services of this machine.
+/// Notes how well lines fit the services of this machine.
 fn fits(data: &Table) -> Vec<Note> {
     let note = |application: &str| {
         let found = measured(data, application).next().map_or(f64::NAN, |row| row.number("r_squared"));
@@ -270,7 +271,8 @@ fn penalties(scale: Scale, _: usize, seed: Seed) -> Result<Vec<Row>, LabError> {
     Ok(rows)
 }
 
-/// Throughput of engines that are always cold over that of engines that never are, for the packets of figures 10 to 12.
+/// Returns the throughput of engines that are always cold, relative to engines that never are, for the packets
+/// of figures 10 to 12.
 fn all_cold(machine: Machine) -> f64 {
     let costs = thirty(machine);
     let cold = costs.iter().map(|cost| cost.cold as f64).sum::<f64>() / costs.len() as f64;
@@ -297,7 +299,7 @@ const DEARER: &[Figure] = &[
     },
 ];
 
-/// Returns what cold engines cost on this machine, and what engines that are always cold lose.
+/// Notes the cost of cold engines on this machine, and the loss of engines that are always cold.
 fn penalties_noted(data: &Table) -> Vec<Note> {
     let note = |name: &str| {
         let rows = || measured(data, name).at("bytes", COLD_BYTES[0].into());
@@ -337,7 +339,7 @@ fn learned(_: Scale, part: usize, seed: Seed) -> Result<Vec<Row>, LabError> {
     for (name, gamma) in NAMES.into_iter().zip(GAMMA) {
         for strays in [0.0, noise(name)] {
             let cost = Machine::Paper.cost(name);
-            // What it is told of before it has seen anything is wrong.
+            // The initial estimate is wrong.
             let wrong = [LinearCost { fixed: 1, per_byte_milli: 1, cold: 0 }];
             let setup = SchedulerConfig { estimates: wrong.to_vec(), ..SchedulerConfig::default() };
             let mut estimator =
@@ -382,7 +384,7 @@ fn lines_learned(title: &str, data: &Table) -> Svg {
     .svg()
 }
 
-/// What is common to them.
+/// The common description.
 const ABOUT: About = About::of(PAPER);
 
 impl Experiment for Kernels {

@@ -1,4 +1,4 @@
-//! Figures 9 to 12: what cores that stay with a program save, and what it does to the order of packets.
+//! Figures 9 to 12: the gain of cores that stay with a program, and its effect on the order of packets.
 
 use humpyard_core::random::Seed;
 
@@ -13,17 +13,16 @@ use humpyard_plot::{Axis, Line, LinePlot, Svg};
 
 /// Packets of a run.
 const PACKETS: usize = 100_000;
-/// Packets that wait.
+/// Numbers of waiting packets.
 const WAITING: [usize; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 const FCFS: &str = "fcfs";
 const T_OPT: &str = "t-opt";
 const LAP: &str = "lap";
-/// Other ways to choose an application.
+/// Other rules to choose an application.
 const RULES: [&str; 4] = ["lap:hysteresis=0", "lap:rule=exhaustive", "lap:rule=round", "lap:rule=largest-remainder"];
-/// What a packet of this machine is made to take longer on a cold engine, in ns: to see from where on it pays.
+/// Extra time of a packet on a cold engine, in ns, to find where locality pays.
 const COLD: [u64; 8] = [0, 25, 50, 100, 200, 400, 800, 1600];
-/// What a packet takes LAP on the machine on which this was developed, from its arrival to its completion, in ns
-/// (docs/predictive.md).
+/// Time of LAP for a packet on the development machine, from arrival to completion, in ns (docs/predictive.md).
 const DECISION_NS: f64 = 94.0;
 
 rows! {
@@ -45,13 +44,13 @@ pub(super) const SETTING: &str = "16 engines serve 100,000 packets of 30 applica
     with what a packet takes longer after one of another service (`calibrated`), and after 16 MiB of memory were \
     touched (`calibrated, caches lost`). Throughput is of bytes.";
 
-/// A figure: what is said of the same runs.
+/// A figure: a view of the same runs.
 pub(super) struct Locality {
     id: &'static str,
     figure: &'static str,
     title: &'static str,
     description: &'static str,
-    /// Whether it is about the cost of cold engines, which varies.
+    /// Whether it varies the cost of cold engines.
     sweeps: bool,
     shown: (&'static str, &'static str),
     figures: &'static [Figure],
@@ -98,8 +97,8 @@ pub(super) static EXPERIMENTS: [Locality; 4] = [
     },
 ];
 
-/// Costs of the thirty applications, by what they are called, with what a cold engine is made to cost, if not what it
-/// does.
+/// Returns the costs of the thirty applications by name, with a cost of a cold engine if that replaces the real
+/// one.
 fn settings(sweeps: bool) -> Vec<(String, Machine, Option<u64>)> {
     let mut all: Vec<_> = Machine::ALL.map(|machine| (machine.name().to_owned(), machine, None)).into_iter().collect();
     if sweeps {
@@ -136,7 +135,7 @@ fn rows(sweeps: bool, setting: usize, draw: usize, seed: Seed) -> Result<Vec<Row
     Ok(rows)
 }
 
-/// What is common to them.
+/// The common description.
 const ABOUT: About = About { setting: SETTING, columns: COLUMNS, ..About::of(PAPER) };
 
 impl Experiment for Locality {
@@ -203,7 +202,7 @@ impl Experiment for Locality {
     }
 }
 
-/// Rows with these costs.
+/// The rows with these costs.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     data: &'a Table,
@@ -223,13 +222,13 @@ impl<'a> Place<'a> {
         line(policy, WAITING.map(|waiting| (waiting as f64, self.mean(policy, waiting, column))))
     }
 
-    /// By how much LAP has more throughput than FCFS.
+    /// Returns the relative gain of LAP's throughput over FCFS's.
     fn gain(self, waiting: usize) -> f64 {
         self.mean(LAP, waiting, "of_t_opt") / self.mean(FCFS, 1, "of_t_opt") - 1.0
     }
 }
 
-/// Those with the paper's costs.
+/// Returns the rows with the paper's costs.
 fn paper(data: &Table) -> Place<'_> {
     Place { data, costs: Machine::Paper.name() }
 }
@@ -239,13 +238,13 @@ fn over_fcfs(data: &Table, waiting: usize, column: &str) -> f64 {
     paper(data).mean(LAP, waiting, column) / paper(data).mean(FCFS, 1, column)
 }
 
-/// Returns how much a figure of LAP rises whenever the packets that wait double, from two on.
+/// Returns the increases of a figure of LAP at each doubling of the waiting packets, from two on.
 fn rises(data: &Table, column: &str) -> Vec<f64> {
     let of = |waiting| paper(data).mean(LAP, waiting, column);
     WAITING[1..].windows(2).map(|pair| of(pair[1]) - of(pair[0])).collect()
 }
 
-/// Figure 10, and what figures 10 to 12 have in common.
+/// Figure 10, and claims on figures 10 to 12 together.
 const THROUGHPUT: &[Figure] = &[
     Figure {
         claim: "predictive-cold-25",
@@ -307,7 +306,7 @@ const SWEET_SPOT: &[Figure] = &[Figure {
     },
 }];
 
-/// Whether LAP pays with costs of today.
+/// Notes whether LAP pays with the costs of a current machine.
 fn today(data: &Table, machine: Machine) -> Note {
     let place = Place { data, costs: machine.name() };
     let most = 1.0 / place.mean(FCFS, 1, "of_t_opt") - 1.0;
@@ -327,7 +326,7 @@ fn today(data: &Table, machine: Machine) -> Note {
     )
 }
 
-/// Returns the least cost of a cold engine at which LAP pays.
+/// Notes the least cost of a cold engine at which LAP pays.
 fn least_cost(data: &Table) -> Note {
     let enough = |cold: &u64| Place { data, costs: &format!("calibrated, {cold} ns") }.gain(64) >= 0.05;
     let found = COLD.into_iter().find(enough).map_or_else(
@@ -339,7 +338,7 @@ fn least_cost(data: &Table) -> Note {
     Note::new(about, "0.13 to 0.28 of what a packet takes with the paper's costs", found)
 }
 
-/// What LAP gains by what a cold engine costs.
+/// Plots the gain of LAP over the cost of a cold engine.
 fn by_penalty(data: &Table) -> Svg {
     let gained = |waiting: usize| {
         let gain = |cold: u64| Place { data, costs: &format!("calibrated, {cold} ns") }.gain(waiting);
@@ -359,7 +358,8 @@ fn by_penalty(data: &Table) -> Svg {
 mod tests {
     use super::*;
 
-    /// Rules of the specification, and what is so by construction: FCFS keeps the order, T-Opt is hardly ever cold.
+    /// Checks the specification's rules, and properties by construction: FCFS keeps the order, and T-Opt is
+    /// rarely cold.
     #[test]
     fn policies_are_told_apart() {
         let jobs = thirty_jobs(Machine::Paper, PACKETS, 1.0, 0.0, Seed(1));

@@ -1,5 +1,5 @@
-//! Engines in virtual time: the mechanism decides, and an engine takes longer for a packet whose application it did not
-//! serve last.
+//! Engines in virtual time: the scheduler decides, and an engine takes longer for a packet of another
+//! application than its last one.
 
 use core::cell::Cell;
 use std::rc::Rc;
@@ -23,24 +23,24 @@ use humpyard_sim::{Driven, Driver, Packets, TimedCores};
 use super::costs::{Machine, noise};
 use humpyard_lab::LabError;
 
-/// A packet to come.
+/// A packet of a trial.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Job {
     pub(super) arrival: Time,
     pub(super) application: usize,
     pub(super) client: usize,
     pub(super) length: u32,
-    /// What it takes a warm engine, in ns.
+    /// Its time on a warm engine, in ns.
     pub(super) work: Work,
 }
 
-/// What is to be run.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trial<'a> {
-    /// The sharing policy, with its estimator if it is not the table.
+    /// The sharing policy, with its estimator if it does not use the table.
     pub(super) policy: &'a str,
     pub(super) engines: usize,
-    /// By application.
+    /// Costs by application.
     pub(super) costs: &'a [LinearCost],
     pub(super) clients: usize,
     pub(super) jobs: &'a [Job],
@@ -50,7 +50,7 @@ pub(super) struct Trial<'a> {
 /// A packet that was served.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Served {
-    /// Which of the packets.
+    /// The index of the packet.
     pub(super) job: usize,
     pub(super) engine: usize,
     pub(super) started: Time,
@@ -58,27 +58,27 @@ pub(super) struct Served {
     pub(super) cold: bool,
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Debug)]
 pub(super) struct Came {
     /// Packets in the order in which they were started.
     pub(super) served: Vec<Served>,
     pub(super) makespan: Time,
-    /// Packets that waited when the last one had come.
+    /// Packets waiting when the last one arrived.
     pub(super) left: usize,
-    /// Changes of mode of `efq-lap`, and the part of all decisions that it took as `lap`.
+    /// Changes of mode of `efq-lap`, and the part of all decisions made as `lap`.
     pub(super) changes: u64,
     pub(super) local: f64,
 }
 
-/// What is noted of a sharing policy.
+/// Observations of a sharing policy.
 #[derive(Debug, Default)]
 struct Notes {
     changes: Cell<u64>,
     local: Cell<u64>,
 }
 
-/// A sharing policy whose mode is noted at every decision.
+/// A sharing policy that records its mode at every decision.
 #[derive(Debug)]
 struct Noted {
     policy: AnyShare,
@@ -135,10 +135,10 @@ impl Share for Noted {
 
 type Mechanism = Measured<AnySteer, Noted, AnyAllocate>;
 
-/// Runs it to the end of the last packet.
+/// Runs the trial to the end of the last packet.
 ///
 /// # Errors
-/// What a policy refuses.
+/// If a policy rejects the configuration.
 pub(super) fn run(trial: &Trial<'_>) -> Result<Came, LabError> {
     let notes = Rc::new(Notes::default());
     let mut served = Vec::with_capacity(trial.jobs.len());
@@ -158,7 +158,7 @@ pub(super) fn run(trial: &Trial<'_>) -> Result<Came, LabError> {
     Ok(Came { left: left(trial, &served), served, makespan, changes: notes.changes.get(), local })
 }
 
-/// The mechanism of a trial, whose sharing policy is watched.
+/// Returns the scheduler of a trial, whose sharing policy is observed.
 fn mechanism(trial: &Trial<'_>, notes: &Rc<Notes>) -> Result<Mechanism, LabError> {
     let packets = match trial.feed {
         Feed::Buffer(waiting) => waiting + trial.engines + 1,
@@ -185,7 +185,7 @@ fn mechanism(trial: &Trial<'_>, notes: &Rc<Notes>) -> Result<Mechanism, LabError
     Ok(Measured::new(scheduler, Measurements::new(&setup)))
 }
 
-/// Packets that waited when the last one had come.
+/// Returns the packets waiting when the last one arrived.
 fn left(trial: &Trial<'_>, served: &[Served]) -> usize {
     let last = trial.jobs.last().map_or(Time::ZERO, |job| job.arrival);
     match trial.feed {
@@ -202,7 +202,7 @@ impl Job {
             flow: FlowId::from_index(self.client),
             service: ServiceId::from_index(self.application),
             length: self.length,
-            // For an oracle.
+            // The estimate for an oracle.
             estimate: self.work,
             arrival: self.arrival,
             ..Packet::default()
@@ -211,12 +211,13 @@ impl Job {
 }
 
 impl Came {
-    /// Part of the packets for which their engine was cold.
+    /// Returns the part of the packets that found their engine cold.
     pub(super) fn cold(&self) -> f64 {
         self.served.iter().filter(|served| served.cold).count() as f64 / self.served.len() as f64
     }
 
-    /// Deviation of the place in which packets are started from that in which they came.
+    /// Returns the standard deviation of the difference between the places of packets in starting order and in
+    /// arrival order.
     pub(super) fn order_deviation(&self) -> f64 {
         let shifts = || self.served.iter().enumerate().map(|(rank, served)| rank as f64 - served.job as f64);
         let count = self.served.len() as f64;
@@ -224,21 +225,21 @@ impl Came {
         (shifts().map(|shift| (shift - mean).powi(2)).sum::<f64>() / count).sqrt()
     }
 
-    /// Mean delay, in ns.
+    /// Returns the mean delay, in ns.
     pub(super) fn delay(&self, jobs: &[Job]) -> f64 {
         let delay = |served: &Served| served.finished.since(jobs[served.job].arrival).as_ns() as f64;
         self.served.iter().map(delay).sum::<f64>() / self.served.len() as f64
     }
 }
 
-/// What a packet takes a warm engine: on the line, but for noise.
+/// Draws the time of a packet on a warm engine: on the line, with noise.
 pub(super) fn drawn(random: &mut Random, machine: Machine, application: &str, length: u32) -> Work {
     let work = machine.cost(application).work(length) as f64;
     let off = 2.0 * (random.below(1 << 20) as f64 / f64::from(1 << 20)) - 1.0;
     ((work * (1.0 + noise(application) * off)).round() as Work).max(1)
 }
 
-/// A length of the paper's mix as the specification has it: 322 bytes in the mean.
+/// Draws a length of the paper's mix by the specification, with a mean of 322 bytes.
 pub(super) fn length(random: &mut Random) -> u32 {
     match random.below(10) {
         0..5 => 64,
@@ -247,31 +248,31 @@ pub(super) fn length(random: &mut Random) -> u32 {
     }
 }
 
-/// Engines of the paper's network processor.
+/// Number of engines of the paper's network processor.
 pub(super) const ENGINES: usize = 16;
-/// Applications of its figures 10 to 12: ten copies of each that works on payloads.
+/// Number of applications in its figures 10 to 12: ten copies of each that processes payloads.
 pub(super) const APPLICATIONS: usize = 30;
 
-/// Which application an application of figures 10 to 12 is a copy of.
+/// Returns the original of an application of figures 10 to 12.
 pub(super) fn copy_of(application: usize) -> &'static str {
     super::costs::PAYLOAD[application % super::costs::PAYLOAD.len()]
 }
 
-/// The costs of the thirty applications.
+/// Returns the costs of the thirty applications.
 pub(super) fn thirty(machine: Machine) -> Vec<LinearCost> {
     (0..APPLICATIONS).map(|application| machine.cost(copy_of(application))).collect()
 }
 
-/// What a packet of the thirty applications takes a warm engine in the mean, in ns.
+/// Returns the mean time of a packet of the thirty applications on a warm engine, in ns.
 pub(super) fn mean_work(machine: Machine) -> f64 {
     const MEAN_LENGTH: f64 = 0.5 * 64.0 + 0.3 * 438.0 + 0.2 * 788.0;
     let work = |cost: &LinearCost| cost.fixed as f64 + cost.per_byte_milli as f64 / 1e3 * MEAN_LENGTH;
     thirty(machine).iter().map(work).sum::<f64>() / APPLICATIONS as f64
 }
 
-/// So many packets of the thirty applications, each its own client, each equally often. They come at random times at
-/// which warm engines would be busy for this part of the time; `wave` is by how much the rate swings about that, over
-/// 5,000 packets.
+/// Returns packets of the thirty applications, each application a client with the same number of packets. They
+/// come at random times, such that warm engines would be busy for the part `load` of the time. The rate varies
+/// by `wave` around that, with a period of 5,000 packets.
 pub(super) fn thirty_jobs(machine: Machine, packets: usize, load: f64, wave: f64, seed: Seed) -> Vec<Job> {
     let mut random = seed.stream("predictive/thirty");
     let gap = mean_work(machine) / ENGINES as f64 / load;
@@ -322,7 +323,8 @@ mod tests {
     #[test]
     fn a_buffer_has_always_so_many() {
         let jobs = jobs(&[0, 1, 1, 0, 1, 0, 0], 0);
-        // Of two packets one is of the application that the engine is warm for, or both are of the other.
+        // Of two packets, one belongs to the application for which the engine is warm, or both belong to the
+        // other.
         let order =
             |feed| came("lap:rule=exhaustive", &jobs, feed).served.iter().map(|served| served.job).collect::<Vec<_>>();
         assert_eq!(order(Feed::Buffer(1)), [0, 1, 2, 3, 4, 5, 6]);

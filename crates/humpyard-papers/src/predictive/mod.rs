@@ -1,5 +1,5 @@
-//! The paper of predictive scheduling: fair queueing by estimates (EFQ), cores that stay with a program (LAP), and both
-//! together.
+//! The paper on predictive scheduling: fair queueing by estimates (EFQ), cores that stay with a program (LAP),
+//! and both together.
 
 mod costs;
 mod fairness;
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
     use crate::harness::testing::{assert_expected, quick};
 
-    /// Short ones come out as expected.
+    /// Short experiments have their expected outcomes.
     #[test]
     fn short_ones_are_as_expected() {
         let short = ["predictive-fig4", "predictive-fig9"];

@@ -1,5 +1,5 @@
-//! Packets that come when they come: what loads fair queueing and locality stand, both together, and what warm engines
-//! save.
+//! Open arrivals: the loads that fair queueing, locality and both together can sustain, and the gain of warm
+//! engines.
 
 use humpyard_core::random::Seed;
 
@@ -40,13 +40,13 @@ const SETTING: &str = "16 engines serve packets of 30 applications, ten copies o
     (`calibrated, caches lost`). Delays are over what a packet takes a warm engine in the mean. A quick run has \
     120,000 packets, a full one 1,200,000.";
 
-/// An experiment: policies at loads.
+/// An experiment with policies at several loads.
 pub(super) struct Open {
     id: &'static str,
     figure: &'static str,
     title: &'static str,
     description: &'static str,
-    /// Loads, and by how much they swing.
+    /// Loads, and the amplitudes of their variation.
     loads: &'static [(f64, f64)],
     policies: &'static [&'static str],
     shown: (&'static str, &'static str),
@@ -95,7 +95,7 @@ pub(super) static EXPERIMENTS: [Open; 3] = [
 
 const MACHINES: [Machine; 2] = [Machine::Paper, Machine::HereEvicted];
 
-/// What is common to them.
+/// The common description.
 const ABOUT: About = About { setting: SETTING, columns: COLUMNS, ..About::of(PAPER) };
 
 impl Experiment for Open {
@@ -161,7 +161,7 @@ impl Experiment for Open {
     }
 }
 
-/// Rows with these costs.
+/// The rows with these costs.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     data: &'a Table,
@@ -186,7 +186,7 @@ fn paper(data: &Table) -> Place<'_> {
     Place { data, costs: Machine::Paper.name() }
 }
 
-/// The delay at the load that EFQ does not stand.
+/// The delay at a load that EFQ cannot sustain.
 const SWITCHING: &[Figure] = &[Figure {
     claim: "predictive-switch-recovers",
     of: |data| {
@@ -204,7 +204,7 @@ const ADMISSION: &[Figure] = &[Figure {
     },
 }];
 
-/// Loads, rising.
+/// Loads, ascending.
 const LOADS: [f64; 6] = [0.5, 0.7, 0.8, 0.9, 0.95, 0.98];
 
 /// The cold packets over the load.
@@ -249,8 +249,9 @@ fn switching(data: &Table) -> Vec<Note> {
     notes
 }
 
-/// How often `efq-lap` goes over to LAP at load 0.92, if it is LAP for this part of the time: for the rest engines are
-/// cold, so that what comes beyond their capacity then waits, until it is what lies between the thresholds.
+/// Returns how often `efq-lap` changes to LAP at load 0.92, if it is LAP for this part of the time. For the
+/// rest, engines are cold, and the packets beyond their capacity wait, until their number reaches the distance
+/// of the thresholds.
 fn changes_to_lap(packets: f64, as_lap: f64) -> f64 {
     const LOAD: f64 = 0.92;
     const COLD_CAPACITY: f64 = 0.856;
@@ -266,7 +267,7 @@ fn admission(data: &Table) -> Vec<Note> {
         let place = Place { data, costs: machine.name() };
         let penalty = place.mean(WARM, (0.5, 0.0), "cold_over_work");
         let all = 1.0 / (1.0 + penalty);
-        // The greatest load tried at which engines have time for the packets and for the cold engines that were found.
+        // The greatest tried load at which engines have time for the packets and for the observed cold starts.
         let admitted = |policy: &'static str| {
             let fits = |load: &f64| load * (1.0 + penalty * place.mean(policy, (*load, 0.0), "cold")) <= 1.0;
             [0.3, 0.5, 0.7, 0.8, 0.84].into_iter().rfind(fits).unwrap_or(0.0)
@@ -320,7 +321,7 @@ mod tests {
         Table::of(COLUMNS, rows.collect::<Vec<_>>())
     }
 
-    /// Cold engines cannot serve a load of 0.92, engines that stay warm can.
+    /// Cold engines cannot serve a load of 0.92, but engines that stay warm can.
     #[test]
     fn locality_stands_a_load_that_fairness_does_not() {
         let data = table(&[FCFS, EFQ, LAP, BOTH], 0.92);
@@ -331,7 +332,7 @@ mod tests {
         assert!(delays.is_sorted(), "{delays:?}");
     }
 
-    /// The specification has 0.97 for EFQ, and 0.77 for a choice among idle engines.
+    /// The specification states 0.97 for EFQ, and 0.77 for a choice among idle engines.
     #[test]
     fn a_choice_among_idle_engines_saves_cold_ones() {
         let data = table(&[EFQ, WARM, BOTH], 0.5);

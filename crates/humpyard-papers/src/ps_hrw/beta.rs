@@ -1,4 +1,4 @@
-//! Figure 6: how often sets of cores are built anew, and what that costs and brings.
+//! Figure 6: how often sets of cores are rebuilt, with the cost and the benefit.
 
 use humpyard_core::random::Seed;
 
@@ -14,20 +14,20 @@ use humpyard_plot::{Axis, LinePlot, Point, Svg};
 
 pub(super) struct BetaSweep;
 
-/// How often traffic is drawn: which films share cores is another thing in each draw.
+/// Draws of traffic. The films that share cores differ in each draw.
 const DRAWS: usize = 10;
 /// Packets of a quick run.
 const QUICK_PACKETS: u64 = 15_000;
 
-/// By what part a connection's bytes change before its set is built anew.
+/// Relative changes of a connection's bytes at which its set is rebuilt.
 const BETAS: [f64; 8] = [0.0, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28];
-/// What the paper chose.
+/// The paper's choice.
 const CHOSEN: f64 = 0.16;
-/// Between these all are as good.
+/// Values between which all are equally good.
 const PLATEAU: [f64; 4] = [0.04, 0.08, 0.16, 0.32];
-/// What decisions take, in ns: about what they take on a server core of 2.6 GHz.
+/// Cost of decisions, in ns: about that on a server core of 2.6 GHz.
 const DECISION: DecisionCost = DecisionCost { packet: 50, rebuild: 200 };
-/// Which core has the rest of a connection's part.
+/// Rules for the core that gets the rest of a connection's part.
 const RESIDUALS: [&str; 2] = ["capacity", "literal"];
 
 rows! {
@@ -105,7 +105,7 @@ impl Experiment for BetaSweep {
     }
 }
 
-/// All β with one workload and one way to choose the core for the rest.
+/// All values of beta with one workload and one rule for the rest.
 #[derive(Clone, Copy)]
 struct Sweep<'a> {
     data: &'a Table,
@@ -114,12 +114,12 @@ struct Sweep<'a> {
 }
 
 impl Sweep<'_> {
-    /// The rows at this β, draw by draw.
+    /// Returns the rows at this beta, draw by draw.
     fn rows(&self, beta: f64) -> impl Rows<'_> {
         self.data.rows_of("workload", self.workload.name()).of("residual", self.residual).at("beta", beta)
     }
 
-    /// A column at this β, draw by draw.
+    /// Returns a column at this beta, draw by draw.
     fn values(&self, beta: f64, column: &str) -> Vec<f64> {
         self.rows(beta).numbers(column).collect()
     }
@@ -128,7 +128,7 @@ impl Sweep<'_> {
         self.rows(beta).statistic(column)
     }
 
-    /// Throughput at this β over the best of all, draw by draw.
+    /// Returns the throughput at this beta relative to the best, draw by draw.
     fn of_best(&self, beta: f64) -> Statistic {
         let all = BETAS.map(|beta| self.values(beta, "throughput_per_s"));
         let best = |draw: usize| all.iter().map(|values| values[draw]).fold(0.0, f64::max);
@@ -137,7 +137,7 @@ impl Sweep<'_> {
             .expect("every draw has every beta")
     }
 
-    /// Throughput at this β over that at the paper's, draw by draw.
+    /// Returns the throughput at this beta relative to that at the paper's, draw by draw.
     fn relative(&self, beta: f64) -> Statistic {
         let (found, chosen) = (self.values(beta, "throughput_per_s"), self.values(CHOSEN, "throughput_per_s"));
         Statistic::of(found.iter().zip(&chosen).map(|(found, chosen)| found / chosen).collect())
@@ -148,7 +148,7 @@ impl Sweep<'_> {
         format!("{}, {}", self.workload.name(), self.residual)
     }
 
-    /// Returns where a column is greatest, in the median.
+    /// Returns the beta with the greatest median of a column.
     fn best(&self, column: &str) -> f64 {
         let median = |beta: f64| self.statistic(beta, column).median;
         BETAS.into_iter().fold(BETAS[0], |best, beta| if median(beta) > median(best) { beta } else { best })
@@ -170,7 +170,7 @@ impl Sweep<'_> {
     }
 }
 
-/// Returns the sweeps of the policy that is judged.
+/// Returns the sweeps of the judged policy.
 fn judged(data: &Table) -> [Sweep<'_>; 4] {
     ALL.map(|workload| Sweep { data, workload, residual: RESIDUALS[0] })
 }

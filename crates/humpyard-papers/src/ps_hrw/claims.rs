@@ -12,26 +12,26 @@ const JITTER: &str = "jitter_us";
 /// The default, which gives the rest of a connection's part to a core of its own.
 const PS: &str = "ps-hrw";
 const TREE: &str = "h-cahrw";
-/// The policies that the paper compares.
+/// The policies in the paper's comparison.
 const PAPERS: [&str; 6] = ["rr", "conn", "hrw", "ap", "gps-hrw", PS];
 
-/// Returns a figure for each workload, on a saturated machine by the costs of the model.
+/// Returns a figure for each workload, on a saturated machine with the model's costs.
 fn each<const N: usize>(data: &Table, workloads: [Workload; N], of: impl Fn(Found<'_>) -> f64) -> Vec<f64> {
     workloads.map(|workload| of(Found { data, workload, cost: Cost::Model, feed: SATURATED })).into()
 }
 
-/// Returns the least of these numbers; NaN if one is.
+/// Returns the least of these numbers; NaN if a number is NaN.
 pub(super) fn least(numbers: impl IntoIterator<Item = f64>) -> f64 {
     let smaller = |one: f64, other: f64| if one.is_nan() || one <= other { one } else { other };
     numbers.into_iter().reduce(smaller).unwrap_or(f64::NAN)
 }
 
-/// Returns the least quotient of a figure of other policies of the paper over that of this one.
+/// Returns the least quotient of a figure of the paper's other policies over that of this one.
 fn others_over(policy: &str, of: impl Fn(&str) -> f64) -> f64 {
     least(PAPERS.into_iter().filter(|&other| other != policy).map(|other| of(other) / of(policy)))
 }
 
-/// Returns the least quotient of a figure of this policy over that of the paper's others.
+/// Returns the least quotient of a figure of this policy over those of the paper's others.
 fn over_others(policy: &str, of: impl Fn(&str) -> f64) -> f64 {
     least(PAPERS.into_iter().filter(|&other| other != policy).map(|other| of(policy) / of(other)))
 }
@@ -103,7 +103,7 @@ pub(super) const MISSES: &[Figure] = &[
     },
 ];
 
-/// Returns a figure of the order of packets, then the same of their jitter, for each workload.
+/// Returns a figure of the packets' order, then of their jitter, for each workload.
 fn order_and_jitter(data: &Table, of: impl Fn(&dyn Fn(&str) -> f64) -> f64) -> Vec<f64> {
     let by_column = |column| each(data, ALL, |found| of(&|policy: &str| found.value(policy, column)));
     [OUT_OF_ORDER, JITTER].into_iter().flat_map(by_column).collect()

@@ -1,4 +1,4 @@
-//! Figures 7 to 10, 13 and 14: what the policies make of the same packets.
+//! Figures 7 to 10, 13 and 14: the results of the policies with the same packets.
 
 use humpyard_core::random::Seed;
 
@@ -14,7 +14,7 @@ use humpyard_lab::{LabError, parse_topology};
 use humpyard_plot::BarGroup;
 use humpyard_plot::statistics::Statistic;
 
-/// The policies that are compared: the paper's, then those that others have, then variants.
+/// The compared policies: the paper's, then other known ones, then variants.
 const POLICIES: [&str; 14] = [
     "rr",
     "conn",
@@ -61,10 +61,10 @@ pub(super) struct Comparison {
     title: &'static str,
     description: &'static str,
     workloads: &'static [Workload],
-    /// Workloads that the claims need besides, which are not drawn.
+    /// Further workloads for the claims, which are not in plots.
     besides: &'static [Workload],
     feeds: &'static [Feed<'static>],
-    /// How often traffic is drawn: quick, and in full.
+    /// Draws of traffic (quick, full).
     draws: (usize, usize),
     costs: &'static [Cost],
     figures: &'static [Figure],
@@ -72,7 +72,7 @@ pub(super) struct Comparison {
     plots: &'static [Shown],
 }
 
-/// How they are all done.
+/// The common setting.
 pub(super) const SETTING: &str = "The paper's machine is a model in virtual time: two sockets of two L2 caches of two \
     cores each. A packet takes 5 % longer if its connection moves to the core beside, 25 % within the socket and 45 % \
     beyond it: a choice of ours, for the paper measures real caches. Its traces are not public; models of them have as \
@@ -90,7 +90,7 @@ const MODEL: &[Cost] = &[Cost::Model];
 const SATURATED: &[Feed<'static>] = &[Feed::Saturated(FULL)];
 const EACH: &[Feed<'static>] = &[Feed::Arrivals, Feed::Saturated(FULL)];
 
-/// Draws where how the policies rank depends on the draw.
+/// Draws for figures in which the ranking of policies depends on the draw.
 const ALL_DRAWS: (usize, usize) = (DRAWS.1, DRAWS.1);
 
 const THROUGHPUT: Shown =
@@ -213,7 +213,7 @@ pub(super) static COMPARISONS: [Comparison; 6] = [
     },
 ];
 
-/// What a part is: a workload, its cost, how it comes, and the number of the draw, from 1.
+/// A part: a workload, its cost, its arrivals, and the number of the draw, from 1.
 #[derive(Clone, Copy)]
 struct Place {
     workload: Workload,
@@ -223,7 +223,7 @@ struct Place {
 }
 
 impl Comparison {
-    /// All of the same draw.
+    /// Returns all parts of a draw.
     fn kinds(&self, draw: usize) -> impl Iterator<Item = Place> {
         let of = move |&workload: &Workload| {
             let of = move |&cost: &Cost| self.feeds.iter().map(move |&feed| Place { workload, cost, feed, draw });
@@ -241,7 +241,7 @@ impl Place {
     }
 }
 
-/// What is common to them.
+/// The common description.
 const ABOUT: About = About { setting: SETTING, columns: COLUMNS, ..About::of(PAPER) };
 
 impl Experiment for Comparison {
@@ -307,12 +307,12 @@ mod tests {
         Found { data, workload, cost: Cost::Model, feed: SATURATED_NAME }
     }
 
-    /// The residual's literal form does what the other does.
+    /// The literal form of the residual has the same results.
     #[test]
     fn films_are_shared_more_evenly_than_by_connections() {
         let data = first("ps-hrw-fig8");
         let films = found(&data, FFMPEG[0]);
-        // Mean work of a group of pictures of each format, in million pixels per second: decoded and encoded.
+        // Mean work of a group of pictures of each format, in million pixels/s: decoded and encoded.
         let work = films.value(PS, "packet_mean_bytes") / 100.0 / ((3.1 + 3.7 + 10.4 + 39.0) / 4.0);
         assert!((0.95..=1.05).contains(&work), "table 3: {work}");
         for policy in [PS, LITERAL] {

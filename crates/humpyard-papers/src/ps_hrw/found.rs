@@ -1,11 +1,11 @@
-//! What the policies did with one workload.
+//! The results of the policies with one workload.
 
 use super::machine::SATURATED;
 use super::workload::{ALL, Cost, Workload};
 use crate::harness::{Rows, Table};
 use humpyard_plot::statistics::Statistic;
 
-/// What policies did with one workload and cost, however it came.
+/// The results of policies with one workload, cost, and kind of arrivals.
 #[derive(Clone, Copy)]
 pub(super) struct Found<'a> {
     pub(super) data: &'a Table,
@@ -15,7 +15,7 @@ pub(super) struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    /// Returns all workloads that the data have, by these costs.
+    /// Returns the results with all workloads in the data, for these costs.
     pub(super) fn all(data: &'a Table, cost: Cost, feed: &'a str) -> impl Iterator<Item = Self> {
         let of = move |workload: Workload| Self { data, workload, cost, feed };
         ALL.into_iter().map(of).filter(|found| found.rows("conn").next().is_some())
@@ -43,7 +43,7 @@ impl<'a> Found<'a> {
         self.value(policy, column) / self.value(other, column)
     }
 
-    /// Returns how far the utilizations of the cores lie apart.
+    /// Returns the range of the cores' utilizations.
     pub(super) fn spread(&self, policy: &str) -> f64 {
         self.value(policy, "utilization_max") - self.value(policy, "utilization_min")
     }

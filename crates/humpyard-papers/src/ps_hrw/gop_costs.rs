@@ -1,25 +1,25 @@
-//! What transcoding a group of pictures was measured to take, by libav.
+//! Measured times to transcode a group of pictures with libav.
 //!
-//! The table is what `humpyard reproduce ps-hrw-gop-costs --full` wrote (feature `transcode`; FFmpeg 5.1 of Debian 12,
-//! on an otherwise idle core of the machine on which this was developed). It is kept, so that figures need no libav and
-//! are the same everywhere.
+//! The table is the output of `humpyard reproduce ps-hrw-gop-costs --full` (feature `transcode`; FFmpeg 5.1 of
+//! Debian 12, on an otherwise idle core of the development machine). It is stored, so that figures need no
+//! libav and are the same everywhere.
 
 const MEASURED: &str = include_str!("gop_costs.csv");
 
-/// Codecs of films, and rates that they are transcoded to, in the order of the table.
+/// Number of codecs of films, and of rates to transcode to, in the order of the table.
 pub(super) const CODECS: usize = 3;
 pub(super) const RATES: usize = 4;
 
-/// What a group of pictures takes.
+/// The time to transcode a group of pictures.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct GopCost {
-    /// In the mean, in ns.
+    /// The mean, in ns.
     pub(super) mean_ns: f64,
-    /// Its deviation over its mean.
+    /// The standard deviation over the mean.
     pub(super) variation: f64,
 }
 
-/// By codec and rate.
+/// Returns the times by codec and rate.
 pub(super) fn measured() -> Vec<[GopCost; RATES]> {
     let mut lines = MEASURED.lines();
     let names: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();

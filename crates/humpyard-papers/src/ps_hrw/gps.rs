@@ -1,5 +1,5 @@
-//! What section II of the paper promises: shares as in generalized processor sharing, a class that has its part
-//! whatever others do, and no core that is idle while packets wait.
+//! The promises of the paper's section II: shares as in generalized processor sharing, a class that gets its
+//! part whatever others do, and no idle core while packets wait.
 
 use humpyard_core::id::{ClientId, FlowId, Id};
 use humpyard_core::mechanism::{Limits, WhenFull};
@@ -20,12 +20,12 @@ use humpyard_plot::{Axis, Line, LinePlot};
 
 pub(super) struct Promises;
 
-/// Those that steer alone, and those that share each core between clients as well.
+/// Policies that only steer, and policies that also share each core among clients.
 const POLICIES: [&str; 9] = ["rr", "conn", "hrw", "ap", "gps-hrw", "ps-hrw", "ps-hrw:weight=class", "h-cahrw", "jsq"];
-/// With a sharing policy on every core.
+/// The policies with a sharing policy on every core.
 const SHARED: [&str; 3] = ["steer=ps-hrw/share=drr", "steer=conn/share=drr", "steer=jsq/share=drr"];
 
-/// Bytes of a packet that is no trace's, and its work.
+/// Length and work of a packet that does not come from a trace.
 const BYTES: u32 = 1_000;
 const WORK_NS: u64 = 5_000;
 
@@ -33,12 +33,12 @@ const COLUMNS: &[Column] = columns![
     text promise, text case, text policy, integer draw, real at, real least, real greatest, real mean,
 ];
 
-/// What a row is of.
+/// The promises of rows.
 const SHARE: &str = "share";
 const FLOOD: &str = "flood";
 const IDLE: &str = "idle";
 
-/// How many packets each connection always has held, from a seed.
+/// A function from a seed to the number of packets that each connection always has held.
 type Windows = fn(u64) -> Vec<u32>;
 
 /// Connections that always have packets held.
@@ -51,15 +51,15 @@ const CASES: [(&str, Windows); 4] = [
         (0..400).map(|_| 1 + random.below(16) as u32).collect()
     }),
 ];
-/// What the second class offers, as a part of what all cores can do. The first offers [`STEADY`].
+/// Loads of the second class, as parts of the capacity of all cores. The first class offers [`STEADY`].
 const FLOODS: [f64; 5] = [0.2, 0.5, 1.0, 2.0, 4.0];
 const STEADY: f64 = 0.4;
 /// Connections of each class.
 const CONNECTIONS: u64 = 16;
-/// Loads under which cores should not be idle while packets wait.
+/// Loads at which no core should be idle while packets wait.
 const LOADS: [f64; 3] = [0.5, 0.8, 0.95];
 
-/// A packet that is no trace's, of a connection.
+/// Returns a packet of a connection that does not come from a trace.
 fn packet(flow: usize, client: usize, arrival: Time, key: u64) -> Packet {
     Packet {
         flow: FlowId::from_index(flow),
@@ -73,7 +73,7 @@ fn packet(flow: usize, client: usize, arrival: Time, key: u64) -> Packet {
     }
 }
 
-/// The least, the greatest and the mean.
+/// Returns the least, the greatest and the mean.
 fn range(values: &[f64]) -> [f64; 3] {
     let found = Statistic::of(values.to_vec()).map_or((0.0, 0.0), |found| (found.min, found.max));
     [found.0, found.1, values.iter().sum::<f64>() / values.len().max(1) as f64]
@@ -83,7 +83,7 @@ fn row(promise: &str, case: &str, policy: &str, draw: usize, at: f64, [least, gr
     vec![promise.into(), case.into(), policy.into(), draw.into(), at.into(), least.into(), greatest.into(), mean.into()]
 }
 
-/// What each connection that always has packets gets, over what it is guaranteed: equation 2.
+/// Measures the service of each connection that always has packets, relative to its guarantee: equation 2.
 fn share_rows(draw: usize, scale: Scale, seed: Seed, topology: &Topology) -> Result<Vec<Row>, LabError> {
     let mut rows = Vec::new();
     for (case, windows) in CASES {
@@ -92,7 +92,8 @@ fn share_rows(draw: usize, scale: Scale, seed: Seed, topology: &Topology) -> Res
         let keys: Vec<u64> = windows.iter().map(|_| random.bits()).collect();
         let whole: u64 = windows.iter().map(|&window| u64::from(window)).sum();
         let rounds = scale.pick(20_000, 400_000) / whole;
-        // Eight times as many as each needs for its part: the run ends when the first has none left.
+        // Eight times the packets that each needs for its part: the run ends when the first connection has none
+        // left.
         let packets = keys.iter().enumerate().flat_map(|(flow, &key)| {
             let count = 8 * rounds * u64::from(windows[flow]);
             (0..count).map(move |_| packet(flow, flow, Time::ZERO, key))
@@ -112,7 +113,8 @@ fn share_rows(draw: usize, scale: Scale, seed: Seed, topology: &Topology) -> Res
     Ok(rows)
 }
 
-/// What a class gets of what it offers, while another offers ever more; the 99 % of its delays in us as the mean.
+/// Measures the part of a class's offered packets that is served, while another class offers more and more. The
+/// mean is the 99 % quantile of its delays, in us.
 fn flood_rows(draw: usize, scale: Scale, seed: Seed, topology: &Topology) -> Result<Vec<Row>, LabError> {
     let mut rows = Vec::new();
     let time_ns = scale.pick(20_000_000, 500_000_000);
@@ -146,7 +148,7 @@ fn flood_rows(draw: usize, scale: Scale, seed: Seed, topology: &Topology) -> Res
     Ok(rows)
 }
 
-/// Core time that passes without work while packets wait for other cores, of all core time.
+/// Measures the core time without work while packets wait for other cores, relative to all core time.
 fn idle_rows(draw: usize, scale: Scale, seed: Seed, topology: &Topology) -> Result<Vec<Row>, LabError> {
     let mut rows = Vec::new();
     let packets = Workload::Trace("mit").packets(scale);
@@ -253,12 +255,12 @@ impl Experiment for Promises {
     }
 }
 
-/// The rows of a promise and a policy.
+/// Returns the rows of a promise and a policy.
 fn rows<'a>(data: &'a Table, promise: &str, policy: &str) -> impl Rows<'a> {
     data.rows_of("promise", promise).of("policy", policy)
 }
 
-/// The median over the draws of a column, by the place.
+/// Returns the median of a column over the draws, by place.
 fn by_place(data: &Table, promise: &str, policy: &str, column: &str) -> Line {
     let at = |place: f64| {
         let found = Statistic::of(rows(data, promise, policy).at("at", place).numbers(column).collect());
@@ -267,12 +269,12 @@ fn by_place(data: &Table, promise: &str, policy: &str, column: &str) -> Line {
     line(policy, if promise == FLOOD { &FLOODS[..] } else { &LOADS }.iter().filter_map(|&place| at(place)))
 }
 
-/// The medians of a line.
+/// Returns the medians of a line.
 fn medians(data: &Table, promise: &str, policy: &str, column: &str) -> Vec<f64> {
     by_place(data, promise, policy, column).points.iter().map(|point| point.y).collect()
 }
 
-/// The policy that is judged.
+/// The judged policy.
 const JUDGED: &str = "ps-hrw";
 
 static FIGURES: [Figure; 3] = [

@@ -1,4 +1,4 @@
-//! Figures 11 and 14 on live threads: what decisions take, and in which order packets leave.
+//! Figures 11 and 14 on live threads: the time of decisions, and the order in which packets leave.
 
 use humpyard_core::measure::CoreSummary;
 use humpyard_core::random::Seed;
@@ -23,12 +23,12 @@ pub(super) struct Live {
     notes: fn(&Table) -> Vec<Note>,
 }
 
-/// How they are done.
+/// The common setting.
 const SETTING: &str = "Threads of this machine do the work of `l7-filter` on packets of a model of the MIT trace, \
     which come as fast as they are taken. There are four workers and the dispatcher, however many processors there \
     are: order and jitter depend on that, and on how the system shares processors among threads.";
 
-/// Both.
+/// Both figures.
 pub(super) static LIVE: [Live; 2] = [
     Live {
         id: "ps-hrw-fig11-live",
@@ -65,10 +65,10 @@ pub(super) static LIVE: [Live; 2] = [
 ];
 
 const POLICIES: [&str; 8] = ["rr", "conn", "hrw", "ap", "gps-hrw", "ps-hrw", "ps-hrw:guard=true", "h-cahrw"];
-/// Those that promise the order of a flow.
+/// The policies that promise the order of a flow.
 const IN_ORDER: [&str; 2] = ["conn", "hrw"];
 const WORKERS: usize = 4;
-/// Packets of a run, and how often each is done.
+/// Packets per run (quick, full), and number of runs.
 const PACKETS: (u64, u64) = (100_000, 340_000);
 const RUNS: (usize, usize) = (3, 10);
 
@@ -162,12 +162,12 @@ impl Experiment for Live {
     }
 }
 
-/// A column of a policy, run by run.
+/// Returns the statistic of a policy's column over the runs.
 fn statistic(data: &Table, policy: &str, column: &str) -> Statistic {
     data.rows_of("policy", policy).statistic(column)
 }
 
-/// Returns what decisions take of the time of a packet, in %, in the first run.
+/// Returns the time of decisions relative to the time of a packet, in %, in the first run.
 fn overhead(data: &Table, policy: &str) -> f64 {
     data.rows_of("policy", policy).next().map_or(f64::NAN, |row| row.number("overhead_percent"))
 }

@@ -1,5 +1,5 @@
-//! The cores of the paper's machine in virtual time: the mechanism decides and measures, and a core takes longer for a
-//! packet whose connection it takes over from a core that is far away.
+//! The cores of the paper's machine in virtual time: the scheduler decides and measures, and a core takes
+//! longer for a packet whose connection comes from a distant core.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -23,24 +23,24 @@ use super::workload::Offered;
 use crate::harness::{Sees, Watched};
 use humpyard_lab::{Costs, LabError};
 
-/// When packets come.
+/// The arrivals of packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Feed<'a> {
-    /// As fast as they are taken: the dispatcher waits while a core has more than so many packets.
+    /// As fast as possible: the dispatcher waits while a core has more than this many packets.
     Saturated(u32),
-    /// When they arrive.
+    /// At their arrival times.
     Arrivals,
-    /// Each connection always has so many packets held, by its number, until its packets are all.
+    /// Each connection always has this many packets held, by its number, until its packets run out.
     Windows(&'a [u32]),
 }
 
 /// The name of a saturated machine.
 pub(super) const SATURATED: &str = "saturated";
-/// The name of one to which packets come when they arrive.
+/// The name of a machine that gets packets at their arrival times.
 pub(super) const LOADED: &str = "load 0.8";
 
 impl Feed<'_> {
-    /// Says how packets come.
+    /// Returns the name of these arrivals.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Saturated(_) => SATURATED,
@@ -50,16 +50,16 @@ impl Feed<'_> {
     }
 }
 
-/// What decisions take, in ns: the core that gets the packet has to wait for it.
+/// The time of decisions, in ns: the core that gets the packet waits for it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct DecisionCost {
-    /// Of a packet.
+    /// Time per packet.
     pub(super) packet: u64,
-    /// Of a set of cores that is built anew.
+    /// Time per rebuilt set of cores.
     pub(super) rebuild: u64,
 }
 
-/// What is to be run.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trial<'a> {
     /// The policies, one of which steers.
@@ -70,16 +70,16 @@ pub(super) struct Trial<'a> {
     pub(super) feed: Feed<'a>,
     pub(super) topology: &'a Topology,
     pub(super) decision: DecisionCost,
-    /// Whether the real time of decisions is measured.
+    /// Whether to measure the real time of decisions.
     pub(super) is_timed: bool,
-    /// How many packets may wait for a core, and which goes if there are more.
+    /// Most packets waiting for a core, and the rule for drops.
     pub(super) limits: Limits,
     pub(super) seed: Seed,
 }
 
 impl<'a> Trial<'a> {
-    /// Prepares a trial without packets on this machine: packets of one client are to come when they arrive, and
-    /// decisions take no time.
+    /// Returns a trial without packets on this machine: packets of one client, at their arrival times, with
+    /// decisions that take no time.
     pub(super) fn on(topology: &'a Topology, seed: Seed) -> Self {
         Self {
             policy: "",
@@ -95,46 +95,46 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Takes the packets that a workload offers.
+    /// Sets the packets of a workload.
     pub(super) fn of(self, offered: &'a Offered) -> Self {
         Self { packets: &offered.packets, flows: offered.flows, ..self }
     }
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Came {
-    /// From the first arrival to the last completion.
+    /// Time from the first arrival to the last completion.
     pub(super) makespan: Time,
     pub(super) summary: Summary,
-    /// Sets of cores that were built, by a policy that has them.
+    /// Number of sets of cores that were built, for a policy with such sets.
     pub(super) rebuilt: u64,
-    /// By accepted packet, the real time of the policy, in ns; empty unless it is measured.
+    /// The real time of the policy, in ns, by accepted packet; empty unless measured.
     pub(super) decisions: Vec<u64>,
-    /// Part of all time of cores in which they had nothing to do while packets waited elsewhere.
+    /// The part of all core time in which cores were idle while packets waited elsewhere.
     pub(super) idle_while_waiting: f64,
-    /// By client, the work that was done, in ns.
+    /// Completed work by client, in ns.
     pub(super) served: Vec<u64>,
-    /// By client, packets that were dropped.
+    /// Dropped packets by client.
     pub(super) dropped: Vec<u64>,
-    /// By client, all delays in ns, ascending.
+    /// All delays by client, in ns, ascending.
     pub(super) delays: Vec<Vec<u64>>,
 }
 
-/// What is noted of a steering policy.
+/// Observations of a steering policy.
 #[derive(Debug, Default)]
 struct Notes {
-    /// Sets of cores that it has built.
+    /// Number of sets of cores that it has built.
     rebuilt: Cell<u64>,
-    /// By accepted packet, how many of them it built for it.
+    /// Number of sets that it built for each accepted packet.
     rebuilt_for: RefCell<Vec<u64>>,
-    /// By accepted packet, its real time, with that of reading the clock.
+    /// The policy's real time for each accepted packet, including that of reading the clock.
     times: RefCell<Vec<u64>>,
     is_timed: bool,
 }
 
 impl Notes {
-    /// Notes how many sets of cores the policy has built, now that it has steered the packet of this number.
+    /// Records the number of sets that the policy has built, after it has steered the packet of this number.
     fn on_steer(&self, number: u64, rebuilt: u64) {
         let before = self.rebuilt.replace(rebuilt);
         let mut rebuilt_for = self.rebuilt_for.borrow_mut();
@@ -142,12 +142,12 @@ impl Notes {
         if rebuilt_for.len() <= number {
             rebuilt_for.resize(number + 1, 0);
         }
-        // A packet that is not accepted leaves its number to the next.
+        // A packet that is not accepted leaves its number to the next one.
         rebuilt_for[number] = rebuilt - before;
     }
 }
 
-/// A steering policy that is watched.
+/// A steering policy under observation.
 #[derive(Debug)]
 struct Noted {
     policy: AnySteer,
@@ -226,24 +226,24 @@ impl Steer for Noted {
     }
 }
 
-/// Calls of a policy for a packet: it is steered, it has joined, it is done.
+/// Calls of a policy per packet: it is steered, it has joined, it is done.
 const CALLS: u64 = 3;
 
-/// What it takes to read the clock before and after nothing, in ns.
+/// Returns the time to read the clock before and after nothing, in ns.
 fn clock_ns() -> u64 {
     let mut times: Vec<u64> = (0..1001).map(|_| Instant::now().elapsed().as_nanos() as u64).collect();
     times.sort_unstable();
     times[times.len() / 2]
 }
 
-/// What is counted of the packets of a machine.
+/// Counts of a machine's packets.
 #[derive(Debug)]
 struct Counts {
     cores: u64,
-    /// Packets in service, and all that are held.
+    /// Packets in service, and all packets held.
     in_service: u64,
     held: u64,
-    /// The last event.
+    /// The time of the last event.
     now: Time,
     /// Core time without work while packets waited, in ns.
     idle_ns: u128,
@@ -306,10 +306,10 @@ impl Sees for Counts {
 
 type Mechanism = Measured<Noted, AnyShare, AnyAllocate>;
 
-/// Runs it to the end of the last packet.
+/// Runs the trial to the end of the last packet.
 ///
 /// # Errors
-/// What a policy refuses.
+/// If a policy rejects the configuration.
 pub(super) fn run(trial: &Trial<'_>) -> Result<Came, LabError> {
     let packets = trial.packets;
     let open = |feed| Packets::new(packets.iter().copied(), feed).with_ends(packets);
@@ -320,7 +320,7 @@ pub(super) fn run(trial: &Trial<'_>) -> Result<Came, LabError> {
     }
 }
 
-/// Runs it with this workload.
+/// Runs the trial with this workload.
 fn run_with(trial: &Trial<'_>, workload: impl Workload<Noted, AnyShare, AnyAllocate>) -> Result<Came, LabError> {
     let notes = Rc::new(Notes { is_timed: trial.is_timed, ..Notes::default() });
     let counts = Watched::new(Counts::new(trial.topology.cores(), trial.clients));
@@ -336,7 +336,7 @@ fn run_with(trial: &Trial<'_>, workload: impl Workload<Noted, AnyShare, AnyAlloc
     Ok(counts.with(|counts| came(trial, &measured, &notes, counts)))
 }
 
-/// The mechanism of a trial, whose steering policy is watched.
+/// Returns the scheduler of a trial, whose steering policy is observed.
 fn mechanism(trial: &Trial<'_>, notes: &Rc<Notes>) -> Result<Mechanism, LabError> {
     let held = match trial.feed {
         Feed::Saturated(most) => trial.topology.cores() * (most as usize + 2),
@@ -364,7 +364,7 @@ fn mechanism(trial: &Trial<'_>, notes: &Rc<Notes>) -> Result<Mechanism, LabError
     Ok(Measured::new(scheduler, Measurements::new(&setup)))
 }
 
-/// How long a packet keeps its core busy: with its decision, its work and its move.
+/// Returns how long a packet keeps its core busy: its decision, its work and its move.
 fn busy(trial: &Trial<'_>, notes: &Notes, penalties: MovePenalties, dispatch: &Dispatch<&Packet>) -> Time {
     let packet = &dispatch.packet;
     let rebuilt = notes.rebuilt_for.borrow()[packet.sequence as usize];
@@ -401,7 +401,7 @@ mod tests {
     use super::*;
     use humpyard_lab::parse_topology;
 
-    /// Packets of 1 us, of these connections, these many us apart.
+    /// Returns packets of 1 us of these connections, spaced by this many us.
     fn packets(flows: &[u32], apart_us: u64) -> Vec<Packet> {
         let packet = |(number, &flow): (usize, &u32)| Packet {
             arrival: Time::from_ns(1_000 * apart_us * number as u64),
@@ -431,7 +431,8 @@ mod tests {
         run(&trial).unwrap()
     }
 
-    /// In turn, a connection goes to a core beside, beyond the cache, beside, beyond the socket, and so on.
+    /// In turn, a connection moves to the core beside it, beyond the cache, beside, beyond the socket, and so
+    /// on.
     #[test]
     fn moves_take_longer() {
         let came = came("rr", &packets(&[0; 8], 10), Feed::Arrivals, DecisionCost::default());

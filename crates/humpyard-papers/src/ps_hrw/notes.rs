@@ -1,4 +1,4 @@
-//! What the data of figures 7 to 10, 13 and 14 show beside the paper's claims: medians over the draws.
+//! Observations from the data of figures 7 to 10, 13 and 14 besides the paper's claims: medians over the draws.
 
 use super::found::Found;
 use super::machine::{LOADED, SATURATED};
@@ -8,13 +8,13 @@ use crate::harness::{Note, Table, listed, short};
 /// The paper's policies, the tree, and the literal form of the paper's third step.
 const POLICIES: [&str; 8] = ["rr", "conn", "hrw", "ap", "gps-hrw", "ps-hrw", "h-cahrw", "ps-hrw:residual=literal"];
 
-/// Returns a column under each policy.
+/// Notes a column under each policy.
 fn column(found: Found<'_>, what: &str, column: &str) -> Note {
     let medians = POLICIES.map(|policy| found.statistic(policy, column).median);
     Note::new(format!("{}: {what} under {}", found.name(), POLICIES.join(", ")), "", listed(medians))
 }
 
-/// Returns what there is of all costs on a saturated machine.
+/// Returns the results of all costs on a saturated machine.
 fn saturated(data: &Table) -> impl Iterator<Item = Found<'_>> {
     [Cost::Model, Cost::Measured].into_iter().flat_map(|cost| Found::all(data, cost, SATURATED))
 }

@@ -1,4 +1,4 @@
-//! Figures 11 and 12: what decisions take of the time of a packet.
+//! Figures 11 and 12: the time of decisions relative to the time of a packet.
 
 use humpyard_core::random::Seed;
 
@@ -19,13 +19,13 @@ pub(super) struct Overhead {
     figure: &'static str,
     title: &'static str,
     workloads: &'static [Workload],
-    /// Workloads that the claims need besides, which are not drawn.
+    /// Further workloads for the claims, which are not in plots.
     besides: &'static [Workload],
     costs: &'static [Cost],
     figures: &'static [Figure],
 }
 
-/// Both.
+/// Both figures.
 pub(super) static OVERHEADS: [Overhead; 2] = [
     Overhead {
         id: "ps-hrw-fig11",
@@ -66,9 +66,9 @@ pub(super) static OVERHEADS: [Overhead; 2] = [
     },
 ];
 
-/// Those of the paper, and the one that shares go beyond.
+/// The paper's policies, and the one that may exceed its shares.
 const POLICIES: [&str; 9] = ["rr", "conn", "hrw", "ap", "gps-hrw", "ps-hrw", "ps-hrw:eager=true", "h-cahrw", "ahrw"];
-/// Most packets of a run: what is timed must not take long.
+/// Most packets of a run: timed runs must be short.
 const PACKETS: u64 = 400_000;
 
 rows! {
@@ -163,7 +163,7 @@ impl Experiment for Overhead {
     }
 }
 
-/// A figure of each draw of a policy.
+/// Returns the statistic of a policy's figure over the draws.
 fn statistic(
     data: &Table,
     (workload, cost): (&str, Cost),
@@ -180,7 +180,7 @@ fn value(data: &Table, (workload, cost): (Workload, Cost), policy: &str, column:
     rows.next().map_or(f64::NAN, |row| row.number(column))
 }
 
-/// Returns what decisions of a policy take, in the median of the draws.
+/// Notes the median time of a policy's decisions over the draws.
 fn noted(data: &Table, workload: Workload, policy: &str) -> Note {
     let column = |column| statistic(data, (workload.name(), Cost::Model), policy, |row| row(column)).median;
     let found = format!(

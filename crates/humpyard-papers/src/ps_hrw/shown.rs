@@ -1,23 +1,23 @@
-//! What bar plots of policies show.
+//! Bar plots of policies.
 
 use crate::harness::{Range, bar_of, short};
 use humpyard_plot::statistics::Statistic;
 use humpyard_plot::{Axis, Bar, BarGroup, BarPlot, Svg};
 
-/// What a plot shows of policies.
+/// The contents of a plot of policies.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shown {
     pub(super) name: &'static str,
     pub(super) axis: &'static str,
     pub(super) format: fn(f64) -> String,
-    /// Each bar: the median over the draws.
+    /// The column of the bars, each the median over the draws.
     pub(super) column: &'static str,
-    /// What its error bar goes from and to: columns; `None`: the range over the draws.
+    /// The columns with the two ends of the error bar. `None`: the range over the draws.
     pub(super) range: Option<(&'static str, &'static str)>,
 }
 
 impl Shown {
-    /// Shows a column with the range over the draws.
+    /// Returns a plot of a column, with the range over the draws.
     pub(super) const fn of(
         name: &'static str,
         axis: &'static str,

@@ -1,4 +1,4 @@
-//! Theorem 1: multipliers that give each core the fraction of connections it should have, and how far they do.
+//! Theorem 1: multipliers that give each core its fraction of the connections, and their accuracy.
 
 use humpyard_core::hash::{mix, salt, score, unit_score};
 use humpyard_core::random::Seed;
@@ -11,7 +11,8 @@ use humpyard_plot::{Axis, Line, LinePlot, Svg};
 
 pub(super) struct Theorem1;
 
-/// Connections by which shares are found: of the smallest fraction, a thousandth, a quick run has 1,600.
+/// Number of connections to measure shares. The smallest fraction is a thousandth: it has 1,600 of them in a
+/// quick run.
 const CONNECTIONS: (u64, u64) = (1_600_000, 4_000_000);
 
 rows! {
@@ -22,16 +23,16 @@ rows! {
     }
 }
 
-/// What a row is about.
+/// The subjects of rows.
 const SHARES: &str = "shares";
 const ROUND_TRIP: &str = "round trip";
 const DISRUPTION: &str = "disruption";
 const QUEUES: &str = "over queues";
 
-/// How a core bids.
+/// The form of a core's bid.
 #[derive(Clone, Copy, Debug)]
 enum Form {
-    /// A hash times the multiplier of the theorem.
+    /// A hash times the theorem's multiplier.
     Carp,
     /// -fraction / ln hash.
     Log,
@@ -47,7 +48,7 @@ impl Form {
         }
     }
 
-    /// What cores with these fractions bid with.
+    /// Returns the weights with which cores with these fractions bid.
     fn weights(self, fractions: &[f64]) -> Vec<f64> {
         match self {
             Self::Carp => multipliers(fractions),
@@ -62,7 +63,7 @@ impl Form {
         }
     }
 
-    /// The core of a connection, among those with a weight.
+    /// Returns the core of a connection, among those with a weight.
     fn winner(self, weights: &[f64], key: u64) -> usize {
         let bid = |core: usize| self.bid(weights[core], unit_score(score(key, salt(core as u64))));
         let mut best = (0, f64::NEG_INFINITY);
@@ -76,7 +77,7 @@ impl Form {
     }
 }
 
-/// Fractions of the specification, and the multipliers that it gives for them.
+/// The specification's fractions, and its multipliers for them.
 const VECTORS: [(&str, &[f64], &[f64]); 3] = [
     ("0.1, 0.2, 0.3, 0.4", &[0.1, 0.2, 0.3, 0.4], &[0.795270729, 0.958357797, 1.086675600, 1.207417333]),
     (
@@ -86,12 +87,12 @@ const VECTORS: [(&str, &[f64], &[f64]); 3] = [
     ),
     ("0.001, 0.009, 0.09, 0.9", &[0.001, 0.009, 0.09, 0.9], &[0.251486686, 0.481076724, 1.253176174, 6.595664074]),
 ];
-/// Of 8 cores so many have all they can do, the others this part of it; and the two multipliers.
+/// Of 8 cores, this many have their full capacity and the others this part of it; and the two multipliers.
 const TWO_CLASSES: [(&str, usize, f64, f64, f64); 2] = [
     ("4 of 8 cores whole, 0.8 on the others", 4, 0.8, 0.985384972, 1.014831795),
     ("2 of 8 cores whole, 0.4 on the others", 2, 0.4, 0.960975162, 1.126843261),
 ];
-/// Numbers of cores whose fractions go there and back.
+/// Numbers of cores for the conversion of fractions to multipliers and back.
 const CORES: [usize; 6] = [4, 16, 64, 256, 1024, 16_384];
 /// Fractions before and after a change, as parts.
 const CHANGES: [(&str, &[f64], &[f64]); 2] = [
@@ -106,16 +107,16 @@ const CHANGES: [(&str, &[f64], &[f64]); 2] = [
         &[1.0, 1.0, 0.4, 0.4, 0.4, 0.4, 0.4, 0.4, 1.0],
     ),
 ];
-/// What a queue leaves of the hash of each core of the first vector.
+/// Factors by which a queue reduces the hash of each core of the first vector.
 const QUEUE_FACTORS: [f64; 4] = [1.0, 0.25, 1.0, 1.0];
 
-/// Parts of a whole.
+/// Returns parts as fractions of their sum.
 fn fractions(parts: &[f64]) -> Vec<f64> {
     let whole: f64 = parts.iter().sum();
     parts.iter().map(|part| part / whole).collect()
 }
 
-/// The fraction that each core gets by these multipliers: equation 7 of the paper.
+/// Returns the fraction that each core gets with these multipliers: equation 7 of the paper.
 fn by_equation_7(multipliers: &[f64]) -> Vec<f64> {
     let mut cores: Vec<usize> = (0..multipliers.len()).collect();
     cores.sort_by(|&a, &b| multipliers[a].total_cmp(&multipliers[b]));
@@ -124,7 +125,7 @@ fn by_equation_7(multipliers: &[f64]) -> Vec<f64> {
     for (place, &core) in cores.iter().enumerate() {
         let left = (cores.len() - place) as f64;
         let log = multipliers[core].ln();
-        // x^left - last^left, without what is lost where both are near.
+        // x^left - last^left, without cancellation if both are close.
         let difference = -(left * (last - log)).exp_m1() * (left * log + log_product).exp();
         sum += difference / left;
         log_product += log;
@@ -134,7 +135,7 @@ fn by_equation_7(multipliers: &[f64]) -> Vec<f64> {
     fractions
 }
 
-/// Shapes of fractions of so many cores.
+/// Returns fractions of several shapes for this many cores.
 fn shapes(cores: usize, seed: Seed) -> [(&'static str, Vec<f64>); 4] {
     let mut random = seed.stream(&format!("ps-hrw/theorem1/{cores}"));
     let each = |part: &mut dyn FnMut(usize) -> f64| fractions(&(0..cores).map(part).collect::<Vec<_>>());
@@ -146,13 +147,13 @@ fn shapes(cores: usize, seed: Seed) -> [(&'static str, Vec<f64>); 4] {
     ]
 }
 
-/// Connections by their keys.
+/// Returns the keys of the connections.
 fn keys(scale: Scale, seed: Seed) -> impl Iterator<Item = u64> {
     let offset = mix(seed.0);
     (0..scale.of(CONNECTIONS)).map(move |number| mix(number ^ offset))
 }
 
-/// The part of all connections that each core gets, and how many there are.
+/// Returns the part of all connections that each core gets, and their number.
 fn shares(form: Form, weights: &[f64], scale: Scale, seed: Seed) -> (Vec<f64>, u64) {
     let mut counts = vec![0u64; weights.len()];
     keys(scale, seed).for_each(|key| counts[form.winner(weights, key)] += 1);
@@ -160,7 +161,7 @@ fn shares(form: Form, weights: &[f64], scale: Scale, seed: Seed) -> (Vec<f64>, u
     (counts.into_iter().map(|count| count as f64 / all as f64).collect(), all)
 }
 
-/// What a row is of.
+/// The subject of a row.
 struct Case {
     about: &'static str,
     case: &'static str,
@@ -170,7 +171,7 @@ struct Case {
 }
 
 impl Case {
-    /// A row for each core.
+    /// Returns a row for each core.
     fn rows(&self, weights: &[f64], targets: &[f64], found: &[f64]) -> Vec<Row> {
         (0..self.cores).map(|core| row(self, core, [weights[core], targets[core], found[core]])).collect()
     }
@@ -207,7 +208,7 @@ fn round_trip_rows(seed: Seed) -> Vec<Row> {
 fn disruption_rows(scale: Scale, seed: Seed) -> Vec<Row> {
     let of = |(case, before, after): (&'static str, &[f64], &[f64])| {
         let (before, after) = (fractions(before), fractions(after));
-        // Who has more afterwards has to get it from somebody.
+        // A core with more connections afterwards must get them from others.
         let least = before.iter().zip(&after).map(|(before, after)| (after - before).max(0.0)).sum::<f64>();
         FORMS.map(|form| {
             let weights = [&before, &after].map(|fractions| form.weights(fractions));
@@ -290,7 +291,7 @@ fn of_form<'a>(data: &'a Table, about: &'a str, form: Form) -> impl Iterator<Ite
     data.rows_of("about", about).of("form", form.name())
 }
 
-/// Returns the share of the core that is furthest from its fraction, over that.
+/// Returns the share of the core that is furthest from its fraction, relative to that fraction.
 fn furthest(data: &Table, about: &str) -> Vec<f64> {
     let ratios = of_form(data, about, Form::Carp).map(|row| row.number("found") / row.number("target"));
     ratios.max_by(|one, other| (one - 1.0).abs().total_cmp(&(other - 1.0).abs())).into_iter().collect()
@@ -340,10 +341,10 @@ mod tests {
     use super::*;
     use crate::harness::testing::{assert_expected, quick};
 
-    /// How far a share may be from what it should be, in standard deviations of that many connections: one in 15,000
-    /// is further.
+    /// Greatest distance of a share from its target, in standard deviations for that many connections: one in
+    /// 15,000 exceeds it.
     const DEVIATIONS: f64 = 4.0;
-    /// What the specification found of multipliers over queues.
+    /// The specification's results of multipliers with queues.
     const OVER_QUEUES: [f64; 4] = [0.1596, 0.0033, 0.3686, 0.4686];
 
     /// Panics unless these are the multipliers of the fractions, and their product is 1.

@@ -1,4 +1,4 @@
-//! What a decision costs where all cores bid, and where groups of them do: over the number of cores.
+//! The cost of a decision if all cores bid, and if groups of them bid, over the number of cores.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{CoreId, FlowId, Id, IdVec};
@@ -22,7 +22,7 @@ pub(super) struct TreeCost;
 /// The shape of a tree: fan-outs from the root down.
 type Shape = &'static [usize];
 
-/// Trees of two children everywhere, and such as machines have, by their number of cores.
+/// Trees with two children at each node, and trees of real machines, by their number of cores.
 const SHAPES: [(usize, Shape, Shape); 5] = [
     (8, &[2; 3], &[2, 2, 2]),
     (16, &[2; 4], &[2, 2, 4]),
@@ -30,10 +30,10 @@ const SHAPES: [(usize, Shape, Shape); 5] = [
     (256, &[2; 8], &[4, 8, 8]),
     (1024, &[2; 10], &[4, 16, 16]),
 ];
-/// Costs of leaving a group, from the cores up, in thousandths of staying.
+/// Costs of leaving a group, from the cores up, in thousandths of the cost of staying.
 const LEVEL_COSTS: [u32; 3] = [1_100, 1_400, 2_000];
 
-/// What is timed: a policy, and whether its tree has two children everywhere.
+/// The timed subjects: a policy, and whether its tree has two children at each node.
 const SUBJECTS: [Subject; 7] = [
     ("conn", false),
     ("hrw", false),
@@ -43,16 +43,16 @@ const SUBJECTS: [Subject; 7] = [
     ("h-cahrw", false),
     ("ps-hrw", false),
 ];
-/// A flat policy, and the tree that does the same.
+/// A flat policy, and the tree with the same decisions.
 const FLAT: Subject = ("ca-ahrw", false);
 const TREE: Subject = ("h-cahrw", false);
-/// The same, with two children everywhere.
+/// The same, with two children at each node.
 const BINARY_TREE: Subject = ("h-cahrw", true);
 
-/// Connections whose packets are steered, in turn.
+/// Number of connections whose packets are steered, in turn.
 const CONNECTIONS: usize = 1024;
 
-/// A policy, and whether its tree has two children everywhere.
+/// A policy, and whether its tree has two children at each node.
 type Subject = (&'static str, bool);
 
 rows! {
@@ -69,7 +69,7 @@ fn topology(shape: Shape) -> Result<Topology, LabError> {
     Ok(Topology::regular(&levels)?)
 }
 
-/// Cores with packets, and a policy that has heard of them.
+/// Cores with packets, and a policy that knows about them.
 struct Bench {
     policy: AnySteer,
     views: IdVec<CoreId, CoreView>,
@@ -111,7 +111,7 @@ impl Bench {
         Ok(Self { policy, views, eligible: (0..cores).map(CoreId::from_index).collect(), packets })
     }
 
-    /// Steers so many packets; a sum over where they go, so that nothing is left out.
+    /// Steers this many packets. Returns a sum over their cores, so that the compiler removes nothing.
     fn steer(&mut self, packets: u64) -> u64 {
         let view = View { as_of: Time::ZERO, cores: &self.views, eligible: &self.eligible };
         let mut sum = 0;
@@ -130,7 +130,7 @@ impl Bench {
     }
 }
 
-/// How many bids are compared for a packet whose home is known.
+/// Returns the number of compared bids for a packet with a known home.
 fn bids(policy: &str, cores: usize, shape: Shape) -> usize {
     match policy {
         "conn" => 0,
@@ -233,7 +233,7 @@ fn subject_name((policy, is_binary): Subject) -> String {
     if is_binary { format!("{policy}, two children") } else { policy.to_owned() }
 }
 
-/// What a decision of a policy takes, by the number of cores.
+/// Returns the times of a policy's decisions, by the number of cores.
 fn times(data: &Table, (policy, is_binary): Subject) -> Vec<f64> {
     let rows = || data.rows_of("policy", policy).filter(|row| row.text("tree") == tree_name(is_binary));
     let at = |cores: usize| {

@@ -1,4 +1,4 @@
-//! What the cores have to do: the packets of a trace, or the groups of pictures of films, each with its work.
+//! The work of the cores: the packets of a trace, or the groups of pictures of films, each with its work.
 
 use std::collections::HashMap;
 
@@ -15,29 +15,29 @@ use super::paper::{CORES, LOAD, QUICK_PACKETS};
 use crate::harness::Scale;
 use humpyard_lab::{Costs, LabError};
 
-/// What there is to do.
+/// The kind of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Workload {
-    /// Packets of a trace, by the name of its model, which go through an L7 filter.
+    /// Packets of a trace, by the name of its model, for an L7 filter.
     Trace(&'static str),
-    /// Groups of pictures, which are transcoded.
+    /// Groups of pictures to transcode.
     Films,
 }
 
 /// Every workload.
 pub(super) const ALL: [Workload; 4] =
     [Workload::Trace("mit"), Workload::Trace("tu"), Workload::Trace("nyp"), Workload::Films];
-/// Those of the L7 filter.
+/// The workloads of the L7 filter.
 pub(super) const L7: [Workload; 3] = [ALL[0], ALL[1], ALL[2]];
-/// That of FFmpeg.
+/// The workload of FFmpeg.
 pub(super) const FFMPEG: [Workload; 1] = [ALL[3]];
 
-/// What work takes.
+/// The source of processing times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Cost {
     /// The specification's model of the L7 filter, and of FFmpeg.
     Model,
-    /// What was measured: `l7-filter` for a packet, transcoding by libav for a group of pictures.
+    /// Measured times: of `l7-filter` for a packet, and of transcoding by libav for a group of pictures.
     Measured,
 }
 
@@ -54,27 +54,27 @@ impl Cost {
 const BUFFER_PACKETS: u64 = 8;
 /// Mean number of packets until a connection matches, beyond the first.
 const MATCH_MEAN: f64 = 3.0;
-/// ns of a packet whose connection is still to be matched, and for each byte of its buffer.
+/// Time of a packet whose connection has to be matched, in ns: fixed, and per byte of its buffer.
 const MATCHING_NS: (u64, u64) = (1_000, 8);
-/// ns of a packet whose connection has matched, or cannot.
+/// Time of a packet whose connection has matched, or cannot match, in ns.
 const MATCHED_NS: u64 = 1_500;
-/// ns for each byte of a packet that stands for a group of pictures: about 19 ms for a mean one.
+/// Time per byte of a packet that stands for a group of pictures, in ns: about 19 ms for a mean one.
 const FILM_BYTE_NS: u64 = 13_000;
-/// Port of films of the first format, and how many formats there are.
+/// Port of films of the first format, and number of formats.
 const FILM_PORT: u16 = 5_100;
 const FORMATS: usize = gop_costs::RATES;
-/// Mean length of the packet of a group of pictures, by format, and its deviation over that: of a log-normal law of
-/// 0.3.
+/// Mean length of a group's packet in bytes, by format, and its standard deviation over that mean: a log-normal
+/// law of 0.3.
 const FILM_BYTES: [f64; FORMATS] = [308.5, 367.3, 1_044.0, 3_902.7];
 const FILM_VARIATION: f64 = 0.3069;
-/// Groups come when they are due or up to a step later, or the films would come in the same order for ever, in step
-/// with cores that are served in turn.
+/// Groups arrive when they are due, or up to a step later. Otherwise the films would arrive in the same order
+/// forever, in step with cores that are served in turn.
 const JITTER: &str = ",jitter=1";
-/// Films at a time.
+/// Number of films at a time.
 const FILMS: f64 = 20.0;
 
-/// Packets in the order in which they arrive: each with the time of its arrival, and its work in ns as its estimate.
-/// Flows are connections, numbered as they appear.
+/// Packets in the order of their arrival: each with its arrival time, and its work in ns as its estimate. Flows
+/// are connections, numbered as they appear.
 #[derive(Clone, Debug)]
 pub(super) struct Offered {
     pub(super) packets: Vec<Packet>,
@@ -82,12 +82,12 @@ pub(super) struct Offered {
 }
 
 impl Offered {
-    /// Bytes of all packets.
+    /// Returns the bytes of all packets.
     pub(super) fn bytes(&self) -> u64 {
         self.packets.iter().map(|packet| u64::from(packet.length)).sum()
     }
 
-    /// Mean work of a packet, in ns.
+    /// Returns the mean work of a packet, in ns.
     pub(super) fn mean_work(&self) -> f64 {
         let work: u64 = self.packets.iter().map(|packet| packet.estimate).sum();
         work as f64 / self.packets.len().max(1) as f64
@@ -102,7 +102,7 @@ impl Workload {
         }
     }
 
-    /// How many packets it has: at full scale as many as the trace.
+    /// Returns its number of packets: at full scale, that of the trace.
     pub(super) fn packets(self, scale: Scale) -> u64 {
         let full = match self {
             Self::Trace("mit") => 340_000,
@@ -114,26 +114,26 @@ impl Workload {
         scale.pick(quick, full)
     }
 
-    /// So many packets, which arrive such that all cores are busy for [`LOAD`] of the time, if packets take no longer
-    /// than their work.
+    /// Returns this many packets, with arrival times such that all cores are busy for [`LOAD`] of the time, if
+    /// packets take only their work.
     ///
     /// # Errors
-    /// What the traffic model refuses.
+    /// If the traffic model rejects a parameter.
     pub(super) fn offered(self, cost: Cost, packets: u64, seed: Seed) -> Result<Offered, LabError> {
         self.offered_at(LOAD, cost, packets, seed)
     }
 
-    /// As [`Self::offered`], at another load.
+    /// Like [`Self::offered`], at another load.
     ///
     /// # Errors
-    /// What the traffic model refuses.
+    /// If the traffic model rejects a parameter.
     pub(super) fn offered_at(self, load: f64, cost: Cost, packets: u64, seed: Seed) -> Result<Offered, LabError> {
         let at_any_rate = self.read(&self.source(packets, None), cost, seed)?;
         let gap_ns = at_any_rate.mean_work() / (load * CORES as f64);
         self.read(&self.source(packets, Some(gap_ns)), cost, seed)
     }
 
-    /// The traffic model, with this mean time between packets; the rate changes nothing but times.
+    /// Returns the traffic model with this mean time between packets; the rate changes only the times.
     fn source(self, packets: u64, gap_ns: Option<f64>) -> String {
         let rate = match (self, gap_ns) {
             (Self::Trace(_), None) => String::new(),
@@ -170,22 +170,22 @@ impl Workload {
     }
 }
 
-/// The format that a film becomes, by its port.
+/// Returns the target format of a film, by its port.
 fn format_of(key: &FlowKey) -> usize {
     let ports = [key.source_port, key.destination_port];
     let formats = ports.map(|port| usize::from(port.wrapping_sub(FILM_PORT)));
     formats.into_iter().find(|&format| format < FORMATS).unwrap_or(0)
 }
 
-/// What is known of a connection, by the L7 filter or of a film.
+/// The state of a connection, for the L7 filter or a film.
 struct Connection {
-    /// What its packets have in common.
+    /// The common fields of its packets.
     first: Packet,
     packets: u64,
     bytes: u64,
-    /// With which packet it matches.
+    /// The number of the packet with which it matches.
     match_point: u64,
-    /// Which format it becomes, if it is a film.
+    /// Its target format, if it is a film.
     format: usize,
 }
 
@@ -196,13 +196,13 @@ impl Connection {
     }
 }
 
-/// What packets take.
+/// The source of packet times.
 enum Price {
     L7,
     Film,
-    /// As a service of this project.
+    /// The cost of a service of this project.
     Linear(humpyard_core::cost::LinearCost),
-    /// As libav, by codec and format.
+    /// The cost with libav, by codec and format.
     Transcoded(Vec<[GopCost; FORMATS]>),
 }
 
@@ -216,7 +216,7 @@ impl Price {
         })
     }
 
-    /// The work of the connection's next packet, in ns.
+    /// Returns the work of the connection's next packet, in ns.
     fn of_packet(&self, connection: &mut Connection, length: u32) -> u64 {
         connection.packets += 1;
         connection.bytes += u64::from(length);
@@ -228,7 +228,7 @@ impl Price {
             Self::Film => FILM_BYTE_NS * u64::from(length),
             Self::Linear(cost) => cost.work(length),
             Self::Transcoded(costs) => {
-                // Films are of each codec in turn. The model varies as a log-normal law does; what was measured varies
+                // Films use each codec in turn. The model varies by a log-normal law; the measured times vary
                 // less.
                 let GopCost { mean_ns, variation } =
                     costs[connection.first.flow.index() % costs.len()][connection.format];
@@ -301,7 +301,8 @@ mod tests {
         }
     }
 
-    /// Codecs come in turn and formats by port, so what is found is a mean of what was measured, format by format.
+    /// Codecs alternate, and the port gives the format, so each result is the mean of the measured times of a
+    /// format.
     #[test]
     fn groups_take_what_was_measured() {
         let offered = Workload::Films.offered(Cost::Measured, 40_000, Seed(1)).unwrap();

@@ -10,22 +10,23 @@ use crate::harness::{
 use humpyard_lab::LabError;
 use humpyard_plot::{Axis, Line, LinePlot};
 
-/// Figure 2: throughput over the length of frames, and how even the load of the elements is.
+/// Figure 2: throughput over frame length, and how even the load of the elements is.
 pub(super) struct Figure2;
 
-/// Bytes of a cell.
+/// Length of a cell, in bytes.
 const CELL_BYTES: usize = 64;
-/// Cells of the longest frame, of 1536 bytes.
+/// Number of cells of the longest frame, of 1536 bytes.
 const CELLS: usize = 24;
-/// Threads of an element.
+/// Number of threads of an element.
 const THREADS: usize = 4;
 /// Frames of a run.
 const FRAMES: (usize, usize) = (1_000, 40_000);
 
-/// What elements take to compute a frame of one cell, in ns: less than to begin a longer frame, as much, and more.
+/// Compute times of a frame of one cell, in ns: less than that of a longer frame's first cell, equal to it, and
+/// more.
 const SINGLES: [u64; 3] = [2_400, 3_000, 3_800];
 
-/// The IXP1200, with the specification's unit of time at 20 cycles of 200 MHz.
+/// Returns the costs on the IXP1200; the specification's unit of time is 20 cycles of 200 MHz.
 fn cost(part: Part, single_compute: u64) -> PartCost {
     match part {
         Part::Whole => PartCost { compute: single_compute, memory: 4_000 },
@@ -35,7 +36,7 @@ fn cost(part: Part, single_compute: u64) -> PartCost {
     }
 }
 
-/// The policies of the figure: in turn, the least load, and that with a look at the last choice.
+/// The policies of the figure: in turn, least load, and least load with regard to the last choice.
 const SS: &str = "ss";
 const ML: &str = "ml";
 const MLP: &str = "mlp";
@@ -58,10 +59,10 @@ rows! {
     }
 }
 
-/// What is run together: elements, and what a frame of one cell takes.
+/// The settings: the number of elements, and the compute time of a frame of one cell.
 const PLACES: [(usize, u64); 5] = [(2, SINGLES[0]), (2, SINGLES[1]), (2, SINGLES[2]), (3, SINGLES[0]), (6, SINGLES[0])];
 
-/// The figure's own.
+/// The figure's own setting.
 const MAIN: (usize, u64) = PLACES[0];
 
 fn run_row(policy: &str, place: (usize, u64), cells: usize, frames: usize) -> Result<Row, LabError> {
@@ -147,14 +148,14 @@ impl Experiment for Figure2 {
     }
 }
 
-/// What policies came to with so many elements and such a cost of a frame of one cell.
+/// The results of policies with this number of elements, and this compute time of a frame of one cell.
 #[derive(Clone, Copy)]
 struct Found<'a> {
     data: &'a Table,
     place: (usize, u64),
 }
 
-/// Throughputs of the specification, in bits for each of its units of time of 100 ns, by cells.
+/// The specification's throughputs, in bits per unit of time of 100 ns, by cells.
 const SPECIFIED_CELLS: [usize; 7] = [1, 2, 3, 4, 6, 8, 16];
 const SPECIFIED: [(&str, [f64; 7]); 3] = [
     (SS, [42.6, 34.1, 54.8, 53.9, 66.8, 68.2, 91.0]),
@@ -173,7 +174,7 @@ impl<'a> Found<'a> {
         self.rows(policy).at("cells", cells as f64).next().expect("every length is there").number(column)
     }
 
-    /// Throughput, in Mbit/s.
+    /// Returns the throughput, in Mbit/s.
     fn rate(self, policy: &'a str, cells: usize) -> f64 {
         self.value(policy, cells, "mbit_per_s")
     }
@@ -191,7 +192,8 @@ impl<'a> Found<'a> {
         cells.into_iter().map(|cells| self.ratio(policy, other, cells)).collect()
     }
 
-    /// Returns how much more the busiest element computes than the idlest, in the mean of all lengths.
+    /// Returns the mean difference in utilization between the busiest and the least busy element, over all
+    /// lengths.
     fn imbalance(self, policy: &'a str) -> f64 {
         self.rows(policy).mean("utilization_max") - self.rows(policy).mean("utilization_min")
     }
@@ -234,14 +236,14 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Cells of frames of more than 256 bytes.
+/// Cells of frames longer than 256 bytes.
 const LARGE: core::ops::RangeInclusive<usize> = 5..=CELLS;
-/// Frames of less than 256 bytes whose cells are not two, with which static scheduling falls.
+/// Cells of frames shorter than 256 bytes, except two cells, at which static scheduling is slow.
 const SMALL_BUT_TWO: [usize; 2] = [1, 3];
-/// Cells of frames of less than 256 bytes.
+/// Cells of frames shorter than 256 bytes.
 const SMALL: core::ops::RangeInclusive<usize> = 1..=3;
 
-/// Returns what was found with the figure's own elements.
+/// Returns the results with the figure's own elements.
 fn main_of(data: &Table) -> Found<'_> {
     Found { data, place: MAIN }
 }
@@ -285,8 +287,8 @@ mod tests {
         assert_eq!(Figure2.plots(&data).len(), 3);
     }
 
-    /// In turn, two cells are slower than one only if one alone takes less to compute than the first of two, and dips
-    /// are at the multiples of the number of elements.
+    /// In turn, two cells are slower than one only if a single cell takes less to compute than the first of
+    /// two. Dips are at the multiples of the number of elements.
     #[test]
     fn going_in_turn_has_dips() {
         let data = quick(&Figure2);
@@ -301,7 +303,7 @@ mod tests {
             };
             let dips: Vec<usize> = (2..CELLS).filter(is_dip).collect();
             let multiples: Vec<usize> = (2..CELLS).filter(|cells| cells % place.0 == 0).collect();
-            // With six elements there are others, which have a divisor in common with these.
+            // Six elements have further dips, at lengths that share a divisor with these.
             let is_so = if place.0 == 6 { multiples.iter().all(|at| dips.contains(at)) } else { dips == multiples };
             assert!(is_so, "{place:?}: {dips:?}");
         }

@@ -1,4 +1,5 @@
-//! Elements of threads in virtual time: the threads of an element take turns computing, and wait for memory together.
+//! Elements of threads in virtual time: the threads of an element take turns to compute, and wait for memory at
+//! the same time.
 
 use std::collections::VecDeque;
 
@@ -16,40 +17,40 @@ use humpyard_sim::{Cores, Doing, Driven, Driver, Feed, Packets};
 use crate::harness::{Sees, Watched};
 use humpyard_lab::LabError;
 
-/// What a part of a frame takes an element: computing, then waiting for memory, in ns.
+/// The cost of a part of a frame: compute time, then memory time, in ns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct PartCost {
     pub(super) compute: u64,
     pub(super) memory: u64,
 }
 
-/// What is to be run.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trial<'a> {
     pub(super) policy: &'a str,
     pub(super) elements: usize,
     pub(super) threads: usize,
-    /// Cells of a frame.
+    /// Number of cells per frame.
     pub(super) cells: usize,
     pub(super) frames: usize,
     pub(super) cost: fn(Part, u64) -> PartCost,
-    /// What a frame of one cell takes to compute, in ns.
+    /// Compute time of a frame of one cell, in ns.
     pub(super) single_compute: u64,
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Came {
     pub(super) makespan: Time,
-    /// By element, how long it computed.
+    /// Compute time by element.
     pub(super) computed: Vec<Time>,
-    /// By element, how many cells it had that begin a frame.
+    /// Number of first cells of frames by element.
     pub(super) first: Vec<u64>,
-    /// How long the next cell waited while a thread was idle.
+    /// Time for which the next cell waited while a thread was idle.
     pub(super) blocked: Time,
 }
 
-/// What a thread does next.
+/// The state of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
     /// It computes.
@@ -67,27 +68,27 @@ struct Cell {
     stage: Stage,
 }
 
-/// The threads.
+/// The threads of all elements.
 struct Threads<'a> {
     trial: Trial<'a>,
     cells: IdVec<CoreId, Option<Cell>>,
-    /// Threads that compute or wait for memory, by the end of that.
+    /// Threads that compute or wait for memory, by the end of that time.
     under_way: IndexedHeap<CoreId, Time>,
-    /// By element, the threads that are ready to compute, and whether one does.
+    /// For each element, the threads that are ready to compute, and whether one computes.
     ready: Vec<VecDeque<CoreId>>,
     is_computing: Vec<bool>,
-    /// Threads whose cell ends a frame, until its first cell is computed.
+    /// Threads with the last cell of a frame whose first cell is not computed yet.
     ends: Vec<CoreId>,
-    /// By frame, whether its first cell is computed.
+    /// Whether the first cell of each frame is computed.
     is_begun: Vec<bool>,
     computed: Vec<Time>,
     first: Vec<u64>,
 }
 
-/// Runs it to the end of the last cell.
+/// Runs the trial to the end of the last cell.
 ///
 /// # Errors
-/// What a policy refuses.
+/// If a policy rejects the configuration.
 pub(super) fn run(trial: &Trial<'_>) -> Result<Came, LabError> {
     let frames = (0..trial.frames).flat_map(|frame| (0..trial.cells).map(move |cell| (frame, cell)));
     let cells = frames.map(|(frame, cell)| cell_of(frame, cell, trial.cells));
@@ -113,7 +114,7 @@ fn mechanism(trial: &Trial<'_>) -> Result<Measured<AnySteer, AnyShare, AnyAlloca
     Ok(Measured::new(scheduler, Measurements::new(&setup)))
 }
 
-/// A cell of a frame, whose number is its flow's.
+/// Returns a cell of a frame; the flow's number is the frame's.
 fn cell_of(frame: usize, cell: usize, cells: usize) -> Packet {
     let part = match (cell, cells) {
         (_, 1) => Part::Whole,
@@ -124,7 +125,7 @@ fn cell_of(frame: usize, cell: usize, cells: usize) -> Packet {
     Packet { key: frame as u64, length: 64, estimate: 1, part, ..Packet::default() }
 }
 
-/// Counts how long a cell waits while a thread is idle.
+/// Measures how long a cell waits while a thread is idle.
 #[derive(Debug)]
 struct Waits {
     threads: u64,
@@ -190,14 +191,14 @@ impl<'a> Threads<'a> {
         (self.trial.cost)(part, self.trial.single_compute)
     }
 
-    /// The thread may compute, and does unless another of its element does.
+    /// Makes a thread ready to compute. It computes unless another thread of its element does.
     fn make_ready(&mut self, now: Time, thread: CoreId) {
         let element = self.element(thread);
         self.ready[element].push_back(thread);
         self.compute(now, element);
     }
 
-    /// The next ready thread of an element computes, unless one does.
+    /// Lets the next ready thread of an element compute, unless one computes.
     fn compute(&mut self, now: Time, element: usize) {
         if self.is_computing[element] {
             return;
@@ -209,7 +210,7 @@ impl<'a> Threads<'a> {
         self.under_way.set(thread, now + time);
     }
 
-    /// A thread has computed: it waits for memory, and another computes.
+    /// Ends the computing of a thread: it waits for memory, and another thread computes.
     fn wait(&mut self, now: Time, thread: CoreId) {
         let (element, memory) = (self.element(thread), self.cost(thread).memory);
         let cell = self.cells[thread].as_mut().expect("it has a cell");
@@ -223,7 +224,7 @@ impl<'a> Threads<'a> {
         self.compute(now, element);
     }
 
-    /// The first cell of a frame is computed: its last one may be.
+    /// Records that the first cell of a frame is computed, so that its last cell may be.
     fn begin(&mut self, now: Time, frame: u64) {
         self.is_begun[frame as usize] = true;
         let is_of_it = |thread: &CoreId| self.cells[*thread].as_ref().is_some_and(|cell| cell.packet.key == frame);
@@ -287,7 +288,7 @@ mod tests {
         run(&Trial { policy, elements, threads: 4, cells, frames, cost, single_compute: 24 }).unwrap()
     }
 
-    /// A frame of two cells: the second waits for the first, wherever it is.
+    /// A frame of two cells: the second waits for the first, on any thread.
     #[test]
     fn the_end_of_a_frame_waits_for_its_beginning() {
         let came = came("ss", 2, 2, 1);

@@ -1,23 +1,25 @@
-//! Deep packet inspection: which protocol a connection speaks, by what its first packets carry.
+//! Deep packet inspection: finds the protocol of a connection from the payloads of its first packets.
 //!
 //! # Work
-//! The first packets of a connection that carry something, up to `packets` of them, are matched against the table of signatures,
-//! each over its first `bytes` bytes. What was found is remembered, and counted, once for each connection; the packets that
-//! follow are not looked into. Connections of protocols that `deny` names are dropped from then on.
+//! The first packets of a connection that have a payload, up to `packets`, are matched against the table of
+//! signatures; of each, the first `bytes` bytes. The result is remembered, and counted once per connection.
+//! Later packets are not inspected. Connections of protocols in `deny` are dropped from then on.
 //!
-//! All signatures are one deterministic automaton, anchored at the first byte: it reads each byte at most once, and stops as
-//! soon as no signature can match any more. It takes 6 MB, which all instances share, and of which packets touch little.
+//! All signatures form one deterministic automaton, anchored at the first byte. It reads each byte at most
+//! once, and stops as soon as no signature can match any more. It takes 6 MB, shared by all instances, and
+//! packets touch little of it.
 //!
 //! # Source
-//! The signatures are of our own writing, from the standards that `signatures.rs` names.
+//! We wrote the signatures ourselves, from the standards that `signatures.rs` names.
 //!
 //! # Several workers
-//! An instance remembers the connections that it sees. Where a policy spreads a connection over workers, each decides by the
-//! packets that it gets, and the counts have the connection once for each: steer by connection (`hrw`, `conn`).
+//! An instance remembers the connections that it sees. If a policy spreads a connection over workers, each
+//! instance decides by its own packets, and each counts the connection. Steer by connection (`hrw`, `conn`)
+//! instead.
 //!
 //! # Departures
-//! * Packets are matched one by one: nothing is reassembled, neither fragments nor segments.
-//! * What another protocol carries is not looked for (a web page over TLS is `tls`), nor what a tunnel does.
+//! * Packets are matched one by one: neither fragments nor segments are reassembled.
+//! * Protocols inside others are not found: a web page over TLS is `tls`. Neither are protocols inside tunnels.
 
 mod signatures;
 
@@ -53,11 +55,11 @@ params! {
     }
 }
 
-/// Names of protocols, as they were given.
+/// Names of protocols, as given.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Debug)]
 pub struct Protocols(pub String);
 
-/// Takes every text: the service says more exactly what is wrong with a name.
+/// Accepts every text; the service reports a wrong name more precisely.
 impl ParameterValue for Protocols {
     const ACCEPTS: &'static str = "names of protocols, separated by `;`, or nothing";
 
@@ -70,14 +72,14 @@ impl ParameterValue for Protocols {
     }
 }
 
-/// What all instances share: nothing of it changes.
+/// Read-only data that all instances share.
 struct Table {
     automaton: &'static dense::DFA<Vec<u32>>,
     /// The protocols, in the order of their first signatures.
     protocols: Vec<&'static str>,
     /// The protocol of each signature.
     protocol_of: Vec<u8>,
-    /// Which protocols are dropped.
+    /// Whether each protocol is dropped.
     denied: Vec<bool>,
 }
 
@@ -102,7 +104,7 @@ impl Table {
     }
 }
 
-/// The automaton of all signatures; a match has the number of its signature. It is built once in a program.
+/// Returns the automaton of all signatures, built once per program. A match has the number of its signature.
 fn automaton() -> &'static dense::DFA<Vec<u32>> {
     static AUTOMATON: OnceLock<dense::DFA<Vec<u32>>> = OnceLock::new();
     AUTOMATON.get_or_init(build_automaton)
@@ -118,54 +120,54 @@ fn build_automaton() -> dense::DFA<Vec<u32>> {
     automaton.expect("the signatures are fixed, and a test builds them")
 }
 
-/// What is known of a connection.
+/// The state of a connection.
 #[derive(Clone, Copy, Default, Debug)]
 struct Known {
     state: State,
-    /// Packets looked into.
+    /// Packets inspected.
     examined: u8,
-    /// A signature that has matched, but not often enough, and how often it has.
+    /// A signature that has matched, but not often enough, and the number of its matches.
     candidate: u8,
     matched: u8,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 enum State {
-    /// Seen for the first time.
+    /// Not seen before.
     #[default]
     New,
-    /// More packets are to be looked into.
+    /// More packets have to be inspected.
     Open,
-    /// It speaks this protocol.
+    /// The protocol was found.
     Found(u8),
-    /// None of the packets looked into said anything.
+    /// No inspected packet matched.
     Unknown,
 }
 
-/// Deep packet inspection. See the [module](self) for what it does.
+/// Deep packet inspection; see the [module](self).
 pub struct Dpi {
     table: Arc<Table>,
     packets: u8,
     bytes: usize,
     connections: usize,
     memory: Memory<Known>,
-    /// The signatures that match one packet.
+    /// The signatures that match the current packet.
     matching: PatternSet,
     /// Connections by protocol.
     found: Vec<u64>,
     counts: Counts,
 }
 
-/// What is counted beside protocols.
+/// Counters other than those of protocols.
 #[derive(Clone, Copy, Default, Debug)]
 struct Counts {
     connections: u64,
     unknown: u64,
-    /// Connections that were forgotten while more of their packets were to be looked into.
+    /// Connections evicted before their inspection was complete.
     forgotten: u64,
     examined_packets: u64,
     examined_bytes: u64,
-    /// Packets that were to be looked into, of which not all bytes were captured.
+    /// Packets to inspect whose payload was cut off by the capture.
     cut_packets: u64,
 }
 
@@ -176,7 +178,7 @@ impl fmt::Debug for Dpi {
 }
 
 impl Clone for Dpi {
-    /// An instance like it, which has seen no frame.
+    /// Returns a new instance with the same parameters.
     fn clone(&self) -> Self {
         Self::with(Arc::clone(&self.table), self.packets, self.bytes, self.connections)
     }
@@ -251,7 +253,7 @@ impl Dpi {
     }
 }
 
-/// What TCP or UDP carries in one packet.
+/// The payload of TCP or UDP in one packet.
 struct Segment<'a> {
     transport: Transport,
     ports: (u16, u16),
@@ -275,7 +277,7 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// The first signature that matches a packet, where it may.
+/// Returns the first signature that matches a packet at its ports.
 #[inline]
 fn find(table: &Table, matching: &mut PatternSet, payload: &[u8], segment: &Segment<'_>) -> Option<usize> {
     matching.clear();
@@ -289,16 +291,16 @@ fn find(table: &Table, matching: &mut PatternSet, payload: &[u8], segment: &Segm
     matching.iter().map(|pattern| pattern.as_usize()).find(may)
 }
 
-/// What is decided of a connection.
+/// The final result for a connection.
 enum Outcome {
-    /// It speaks what this signature is of.
+    /// It has the protocol of this signature.
     Found(usize),
-    /// Enough packets were looked into.
+    /// Enough packets were inspected, without a match.
     Unknown,
 }
 
 impl Known {
-    /// Takes in what one packet said.
+    /// Adds the result of one packet.
     #[inline]
     fn learn(&mut self, signature: Option<usize>, segment: &Segment<'_>, packets: u8) -> Option<Outcome> {
         self.examined += 1;
@@ -357,7 +359,7 @@ mod tests {
         let table = Table::new(&Protocols(String::new())).unwrap();
         assert!(table.protocols.len() >= 20, "{:?}", table.protocols);
         assert!(table.automaton.memory_usage() < 8 << 20, "{} bytes", table.automaton.memory_usage());
-        // An empty payload says nothing, whatever the pattern.
+        // No pattern matches an empty payload.
         let mut matching = PatternSet::new(SIGNATURES.len());
         table.automaton.try_which_overlapping_matches(&Input::new(b"").anchored(Anchored::Yes), &mut matching).unwrap();
         assert!(matching.is_empty());

@@ -1,10 +1,11 @@
-//! The signatures: a line for each way in which a protocol can be known by the start of a payload.
+//! The signatures: each is one way to recognize a protocol from the start of a payload.
 //!
-//! A pattern is a regular expression over bytes, anchored at the first byte of what TCP or UDP carries. A pattern that other
-//! traffic may match by chance has ports: at one of them a single packet is enough, elsewhere as many as `elsewhere` says, or none
-//! are. A port without a pattern says nothing. Where several lines match, the first counts.
+//! A pattern is a regular expression over bytes, anchored at the first byte of the TCP or UDP payload. A
+//! pattern that other traffic may match by chance has ports. At one of these ports, a single packet is enough;
+//! elsewhere, `elsewhere` gives the number of packets, or forbids a match. A port without a pattern proves
+//! nothing. If several signatures match, the first counts.
 
-/// Which transport a signature is for.
+/// The transport of a signature.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Transport {
     Tcp,
@@ -14,27 +15,27 @@ pub(super) enum Transport {
 /// One line of the table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Signature {
-    /// The protocol, as results name it.
+    /// The protocol, as in results.
     pub(super) protocol: &'static str,
     pub(super) transport: Transport,
-    /// At these ports, of either side, one packet is enough.
+    /// Ports of either side at which one packet is enough.
     pub(super) ports: &'static [u16],
-    /// Packets needed elsewhere; 0 if none are enough.
+    /// Packets needed at other ports; 0: never enough.
     pub(super) elsewhere: u8,
     pub(super) pattern: &'static str,
-    /// Where the format is written down: for those who read or mend the table.
+    /// The specification of the format, for readers of the table.
     #[cfg_attr(not(test), expect(dead_code, reason = "for people"))]
     pub(super) source: &'static str,
 }
 
 use Transport::{Tcp, Udp};
 
-/// A signature that is sure by itself.
+/// Returns a signature for which one packet is enough at any port.
 const fn sure(protocol: &'static str, transport: Transport, pattern: &'static str, source: &'static str) -> Signature {
     Signature { protocol, transport, ports: &[], elsewhere: 1, pattern, source }
 }
 
-/// A signature that needs its ports.
+/// Returns a signature that matches only at its ports.
 const fn at(
     ports: &'static [u16],
     protocol: &'static str,
@@ -45,9 +46,9 @@ const fn at(
     Signature { protocol, transport, ports, elsewhere: 0, pattern, source }
 }
 
-/// All signatures, the more particular first.
+/// All signatures, the more specific first.
 pub(super) const SIGNATURES: &[Signature] = &[
-    // Lines of text, with requests and answers.
+    // Protocols of text lines, with requests and answers.
     sure("bittorrent", Tcp, r"\x13BitTorrent protocol|GET /announce\?info_hash=", "BEP 3"),
     sure("bittorrent", Udp, r"d1:(?:ad2:id20:|rd2:id20:|eli20[0-9]e)|BT-SEARCH \* HTTP/1\.1\r\n", "BEP 5, BEP 14"),
     sure(
@@ -95,7 +96,7 @@ pub(super) const SIGNATURES: &[Signature] = &[
     sure("syslog", Udp, r"<[0-9]{1,3}>(?:1 [0-9]{4}-|[A-Z][a-z][a-z] [ 0-9][0-9] [0-9][0-9]:)", "RFC 3164, RFC 5424"),
     sure("tftp", Udp, r"\x00[\x01\x02][!-~]+\x00(?:octet|OCTET|netascii|NETASCII)\x00", "RFC 1350, section 5"),
     sure("git", Tcp, r"[0-9a-f]{4}git-(?:upload|receive)-pack ", "Git protocol, pack-protocol"),
-    // Bytes with a number, a length or a name that chance does not make.
+    // Binary protocols with a number, length or name that random bytes hardly have.
     sure(
         "tls",
         Tcp,
@@ -153,7 +154,7 @@ pub(super) const SIGNATURES: &[Signature] = &[
         "WireGuard protocol, messages 1 and 2",
     ),
     sure("netbios-ns", Udp, r".{4}\x00[\x00\x01]\x00[\x00\x01]\x00.\x00.\x20[A-P]{32}", "RFC 1002, section 4.2"),
-    // Little that is fixed: only with a port, or again and again.
+    // Formats with few fixed bytes: they need a port, or several packets.
     at(&[5353], "mdns", Udp, r"..[\x00\x80-\x87]\x00\x00.\x00.\x00.\x00.[\x01-\x3f]", "RFC 6762, section 18"),
     at(&[5355], "llmnr", Udp, r"..[\x00-\x07\x80-\x87].\x00\x01\x00.\x00.\x00.[\x01-\x3f]", "RFC 4795, section 2.1"),
     Signature {
@@ -215,5 +216,5 @@ const SIP: &str = r"(?:INVITE|ACK|BYE|CANCEL|OPTIONS|REGISTER|PRACK|SUBSCRIBE|NO
 
 const STUN: &str = r"(?:..)?[\x00\x01].[\x00-\x07].\x21\x12\xa4\x42";
 
-/// One question of a name that starts with a letter, digit or underscore; an answer repeats it.
+/// A query for one name that starts with a letter, digit or underscore, or its answer, which repeats it.
 const DNS: &str = r"..(?:[\x00-\x01][\x00\x10\x20\x30]\x00\x01\x00\x00\x00\x00\x00[\x00-\x01]|[\x80-\x87][\x80-\x85\x90\x93\xa0\xa3\xb0]\x00\x01\x00[\x00-\x3f]\x00[\x00-\x1f]\x00[\x00-\x1f])[\x01-\x3f][0-9A-Za-z_]";

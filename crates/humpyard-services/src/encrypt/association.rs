@@ -1,7 +1,7 @@
-//! A security association: the keys of one run, and what they do to one ESP packet.
+//! A security association: the keys of one run, and the processing of one ESP packet with them.
 //!
-//! The packet in memory: index (4 bytes), sequence number (4), initialization vector (8), payload, padding, padding length (1),
-//! next header (1), integrity check value (16).
+//! The packet in memory: index (4 bytes), sequence number (4), initialization vector (8), payload, padding,
+//! padding length (1), next header (1), integrity check value (16).
 
 use core::fmt;
 use core::ops::Range;
@@ -16,19 +16,19 @@ use crate::service::DropReason;
 
 /// The ESP header, in bytes.
 pub(super) const ESP_BYTES: usize = 8;
-/// The initialization vector, in bytes: of either cipher.
+/// The initialization vector of either cipher, in bytes.
 pub(super) const IV_BYTES: usize = 8;
 const HEAD_BYTES: usize = ESP_BYTES + IV_BYTES;
-/// Padding length and next header.
+/// Padding length and next header, in bytes.
 const TRAILER_BYTES: usize = 2;
-/// The integrity check value, in bytes: of either cipher.
+/// The integrity check value of either cipher, in bytes.
 const ICV_BYTES: usize = 16;
-/// ESP packets end on a multiple of this, whatever the cipher is (RFC 4303, section 2.4).
+/// The length of an ESP packet is a multiple of this, for every cipher (RFC 4303, section 2.4).
 const ALIGNMENT: usize = 4;
-/// A block of CAST-128.
+/// The block of CAST-128, in bytes.
 const BLOCK: usize = 8;
 
-/// What HKDF is told beside the index: other uses of the key have other words.
+/// The purpose in HKDF's info, before the index: other uses of the key need other text.
 const PURPOSE: &[u8] = b"humpyard ESP ";
 
 /// The keys of one run.
@@ -48,7 +48,7 @@ impl fmt::Debug for Association {
     }
 }
 
-/// Key material by HKDF-SHA-256, with the index as part of what it is for.
+/// Key material from HKDF-SHA-256, whose info includes the index.
 struct Material([u8; 48]);
 
 impl Material {
@@ -89,12 +89,13 @@ impl Association {
         Self { spi, suite }
     }
 
-    /// The security parameters index.
+    /// Returns the security parameters index.
     pub(super) const fn spi(&self) -> u32 {
         self.spi
     }
 
-    /// The bytes behind a payload of so many: padding, its length, next header, integrity check value.
+    /// Returns the bytes behind a payload of this length: padding, its length, next header, integrity check
+    /// value.
     #[inline]
     pub(super) const fn tail_bytes(&self, inner_bytes: usize) -> usize {
         let multiple = match self.suite {
@@ -104,8 +105,8 @@ impl Association {
         (inner_bytes + TRAILER_BYTES).next_multiple_of(multiple) - inner_bytes + ICV_BYTES
     }
 
-    /// Encrypts a packet in place, whose payload of `inner_bytes` is where it belongs, with as many bytes behind it as
-    /// [`Association::tail_bytes`] says. No two packets may have the same `vector`.
+    /// Encrypts a packet in place. Its payload of `inner_bytes` is at its place, followed by
+    /// [`Association::tail_bytes`] bytes. No two packets may have the same `vector`.
     #[inline]
     pub(super) fn seal(
         &self,
@@ -114,7 +115,7 @@ impl Association {
         next_header: u8,
         vector: u64,
     ) -> Result<(), DropReason> {
-        // The sequence number begins at 1 (RFC 4303, section 3.3.3), and is the vector's low half.
+        // The sequence number starts at 1 (RFC 4303, section 3.3.3), and is the vector's low half.
         let sequence = (vector as u32).wrapping_add(1);
         packet[..4].copy_from_slice(&self.spi.to_be_bytes());
         packet[4..8].copy_from_slice(&sequence.to_be_bytes());
@@ -130,7 +131,7 @@ impl Association {
                 icv.copy_from_slice(tag.as_ref());
             }
             Suite::Cast128 { cipher, integrity } => {
-                // Different blocks encrypt to different ones, which nobody can foretell: NIST SP 800-38A, appendix C.
+                // An encrypted counter gives different and unpredictable vectors: NIST SP 800-38A, appendix C.
                 let mut iv = Block::<Cast5>::from(vector.to_be_bytes());
                 cipher.encrypt_block(&mut iv);
                 head[ESP_BYTES..].copy_from_slice(&iv);
@@ -143,7 +144,7 @@ impl Association {
         Ok(())
     }
 
-    /// Checks and decrypts a packet in place, and says where its payload is, and its next header.
+    /// Checks and decrypts a packet in place. Returns the range of its payload, and its next header.
     #[inline]
     pub(super) fn open(&self, packet: &mut [u8]) -> Result<(Range<usize>, u8), DropReason> {
         if packet.len() < HEAD_BYTES + TRAILER_BYTES + ICV_BYTES {
@@ -182,14 +183,14 @@ fn nonce(salt: [u8; 4], vector: u64) -> Nonce {
     Nonce::assume_unique_for_key(nonce)
 }
 
-/// Whether `icv` is the beginning of the tag of this message. Which byte is wrong does not show in the time that it takes.
+/// Returns whether `icv` is the start of the tag of this message. The comparison takes constant time.
 fn is_cut_tag(key: &hmac::Key, message: &[u8], icv: &[u8]) -> bool {
     let tag = hmac::sign(key, message);
     let differing = tag.as_ref()[..ICV_BYTES].iter().zip(icv).fold(0, |differing, (a, b)| differing | (a ^ b));
     differing == 0
 }
 
-/// Padding that counts from 1 (RFC 4303, section 2.4), its length, the next header.
+/// Writes padding that counts from 1 (RFC 4303, section 2.4), its length, and the next header.
 fn write_trailer(trailer: &mut [u8], next_header: u8) {
     let padding = trailer.len() - TRAILER_BYTES;
     for (byte, number) in trailer[..padding].iter_mut().zip(1..) {
@@ -198,7 +199,7 @@ fn write_trailer(trailer: &mut [u8], next_header: u8) {
     (trailer[padding], trailer[padding + 1]) = (padding as u8, next_header);
 }
 
-/// Where the payload is in a decrypted packet without its check value, and its next header.
+/// Returns the range of the payload in a decrypted packet without its check value, and its next header.
 fn read_trailer(packet: &[u8]) -> Result<(Range<usize>, u8), DropReason> {
     let [.., padding, next_header] = *packet else { return Err(DropReason::Malformed) };
     let end = (packet.len() - TRAILER_BYTES).checked_sub(usize::from(padding));

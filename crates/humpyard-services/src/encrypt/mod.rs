@@ -1,28 +1,33 @@
 //! Encryption of packets in tunnels, and its inverse: ESP in tunnel mode.
 //!
 //! # Work
-//! `encrypt` makes the whole IP packet, and whatever follows it in the frame, the payload of an ESP packet between the same two
-//! addresses. `decrypt` checks such a packet and gives the frame back as it was, to the last byte.
+//! `encrypt` puts the whole IP packet, and the bytes behind it in the frame, into an ESP packet between the
+//! same two addresses. `decrypt` checks such a packet, and restores the frame to the last byte.
 //!
 //! # Source
-//! RFC 4303 (ESP, tunnel mode), sections 2 and 3.3; `aes-128-gcm`: RFC 4106, integrity check value of 16 bytes; `cast-128`:
-//! RFC 2144 in CBC mode by RFC 2451, with HMAC-SHA-256-128 by RFC 4868, for a cipher alone would not notice what was forged. Keys
-//! by HKDF (RFC 5869).
+//! RFC 4303 (ESP, tunnel mode), sections 2 and 3.3; `aes-128-gcm`: RFC 4106, integrity check value of 16 bytes;
+//! `cast-128`: RFC 2144 in CBC mode by RFC 2451, with HMAC-SHA-256-128 by RFC 4868, because the cipher alone
+//! does not detect forgeries. Keys by HKDF (RFC 5869).
 //!
 //! # Keys and nonces
-//! Every run has its security parameters index (`spi`), and its keys are derived from `key` and this index: runs with different
-//! indices never share a key. Within a run every instance has a number, and instance and packet number make the initialization
-//! vector: no two packets of a run share one. An instance that has used its 2^48 numbers drops packets for
-//! `sequence_exhausted`. `spi=auto` is the second in which the service was made, so a key may be used again a second later; a
-//! number in its place makes output that is the same in every run, and is to be used once with a key.
+//! Every run has its security parameters index (`spi`). Its keys derive from `key` and this index, so that runs
+//! with different indices never share a key.
+//!
+//! Within a run, every instance has a number. The numbers of instance and packet make the initialization
+//! vector, so that no two packets of a run share one. An instance that has used its 2^48 numbers drops packets
+//! for `sequence_exhausted`.
+//!
+//! With `spi=auto`, the index is the current second, so a key may be used again a second later. A fixed number
+//! gives the same output in every run: use it only once with a key.
 //!
 //! # Departures
-//! * The sender chooses the index, there being no negotiation, and the receiver derives its keys from whatever index it sees.
-//! * Sequence numbers count per instance, and nothing is refused for having been seen: the anti-replay service is off (RFC 4303,
-//!   section 3.4.3, leaves that to the receiver), as it must be where many cores send.
+//! * There is no negotiation: the sender chooses the index, and the receiver derives its keys from the index in
+//!   the packet.
+//! * Each instance has its own sequence numbers, and repeated packets are accepted. The anti-replay service is
+//!   off, because many cores send; RFC 4303, section 3.4.3, leaves it to the receiver.
 //! * The padding of short Ethernet frames travels as traffic flow confidentiality padding (section 2.7).
-//! * What is not IP, or not whole, is dropped: nothing leaves in the clear.
-//! * The key is a parameter, so results show it: for trials, not for secrets.
+//! * Packets that are not IP, or not complete, are dropped: nothing leaves unencrypted.
+//! * Results show the key, because it is a parameter: use it for experiments, not for secrets.
 
 mod association;
 mod parameter;
@@ -46,12 +51,12 @@ use crate::tunnel;
 const PACKETS_MAX: u64 = 1 << 48;
 const INSTANCES_MAX: u32 = 1 << 16;
 
-/// Encryption. See the [module](self) for what it does.
+/// Encryption; see the [module](self).
 #[derive(Clone, Debug)]
 pub struct Encrypt {
     association: Arc<Association>,
     instance: Instance,
-    /// Packets that this instance has encrypted.
+    /// Packets encrypted by this instance.
     sent: u64,
     expansion: Expansion,
 }
@@ -79,7 +84,7 @@ impl Build for Encrypt {
     }
 }
 
-/// The second that it is, or the next that no service of this program has.
+/// Returns the current second, or a later one if a service of this program has taken it.
 fn unused_index() -> u32 {
     static LAST: AtomicU32 = AtomicU32::new(0);
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs() as u32;
@@ -117,19 +122,20 @@ impl Service for Encrypt {
     }
 }
 
-/// Decryption. See the [module](self) for what it does.
+/// Decryption; see the [module](self).
 #[derive(Clone, Debug)]
 pub struct Decrypt {
     cipher: Cipher,
     key: Key,
-    /// Associations in use; the oldest makes room. That of an index that was made up costs the time to derive it, no more.
+    /// The associations in use. A new one evicts the oldest. A forged index costs only the time to derive its
+    /// keys.
     known: Vec<Arc<Association>>,
-    /// Which association makes room next, once there are as many as may be.
+    /// The association to evict next, when the list is full.
     oldest: usize,
     expansion: Expansion,
 }
 
-/// Runs whose packets a decrypting instance can have mixed without deriving keys again.
+/// Runs whose packets an instance can decrypt in any mix without deriving keys again.
 const KNOWN_MAX: usize = 16;
 
 impl Build for Decrypt {

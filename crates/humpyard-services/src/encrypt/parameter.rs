@@ -1,4 +1,4 @@
-//! What can be set about encryption.
+//! The parameters of encryption.
 
 use core::fmt;
 
@@ -18,7 +18,7 @@ params! {
 }
 
 params! {
-    /// Parameters of decryption, as they were for encryption.
+    /// Parameters of decryption; they must equal those of encryption.
     pub struct DecryptParams {
         /// The cipher, with what goes with it to notice forgeries.
         cipher: Cipher = Cipher::Aes128Gcm, cost "always";
@@ -28,7 +28,7 @@ params! {
 }
 
 choice! {
-    /// A cipher with what authenticates.
+    /// A cipher, with its authentication.
     pub enum Cipher {
         /// AES-128 in Galois/Counter mode.
         Aes128Gcm = "aes-128-gcm",
@@ -42,7 +42,7 @@ choice! {
 pub struct Key(pub [u8; 16]);
 
 impl Key {
-    /// The key if none is given, which everybody knows.
+    /// The default key, which is public.
     pub const TRIAL: Self = Self([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
 }
 
@@ -68,14 +68,14 @@ impl ParameterValue for Key {
 /// A security parameters index.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Debug)]
 pub enum Spi {
-    /// The second that it is.
+    /// The current second.
     Auto,
-    /// This one.
+    /// This number.
     Given(u32),
 }
 
 impl Spi {
-    /// Lower ones are reserved (RFC 4303, section 2.1).
+    /// The least valid index; lower ones are reserved (RFC 4303, section 2.1).
     pub const LEAST: u32 = 256;
 }
 

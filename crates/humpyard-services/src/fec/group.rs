@@ -1,4 +1,4 @@
-//! A code over packets of a flow: the sender's groups.
+//! The code over packets of a flow: the sender's groups.
 
 use core::fmt;
 use core::net::IpAddr;
@@ -23,12 +23,12 @@ use crate::tunnel;
 /// Groups that an instance can number: the number has 16 bits for the instance and 48 for the group.
 const GROUPS_MAX: u64 = 1 << 48;
 const INSTANCES_MAX: u32 = 1 << 16;
-/// What a copy starts with: the length of its frame.
+/// The start of a copy: the length of its frame, in bytes.
 pub(super) const LENGTH_BYTES: usize = 4;
-/// Groups that have waited too long and are closed with one packet, at most: their parity must find room.
+/// Most overdue groups closed with one packet: there must be room for their parity packets.
 const CLOSED_AT_ONCE: usize = 8;
 
-/// The flow of a group, as it is told apart: addresses too, where a driver does not know flows.
+/// Returns the key of a packet's flow. It includes the addresses, for drivers that know no flows.
 pub(super) fn flow_of(context: &Context, (source, destination): (IpAddr, IpAddr)) -> u64 {
     let address = |address: IpAddr| match address {
         IpAddr::V4(address) => u64::from(address.to_bits()),
@@ -41,45 +41,45 @@ pub(super) fn flow_of(context: &Context, (source, destination): (IpAddr, IpAddr)
     mix(addresses) ^ mix(context.connection) ^ u64::from(context.flow.0)
 }
 
-/// Writes into `copy` what the code protects of a frame: its length and all its bytes.
+/// Writes the data that the code protects into `copy`: the frame's length and all its bytes.
 pub(super) fn copy_of(frame: &Frame, copy: &mut Vec<u8>) {
     copy.clear();
     copy.extend_from_slice(&(frame.data.len() as u32).to_be_bytes());
     copy.extend_from_slice(&frame.data);
 }
 
-/// A group of packets of one flow that is not full.
+/// A group of packets of one flow that is not full yet.
 #[derive(Default)]
 struct Group {
     flow: u64,
     number: u64,
     opened: Time,
-    /// How many packets it has.
+    /// The number of its packets.
     len: usize,
-    /// Copies of them.
+    /// Copies of its packets.
     copies: [Vec<u8>; SOURCES],
-    /// Of the last packet, whose headers the parity packets take over.
+    /// Time and headers of the last packet: the parity packets use its headers.
     last: Option<(Time, LinkType, Network)>,
 }
 
 /// The groups of an instance, and its encoder.
 pub(super) struct Groups {
     groups: Vec<Group>,
-    /// The groups open, by their flow.
+    /// The open groups, by their flow.
     index: HashTable<Slot>,
-    /// The groups open, in the order in which they were opened.
+    /// The open groups, oldest first.
     open: IdRing<Slot>,
-    /// Places for groups.
+    /// Unused groups.
     free: Vec<Slot>,
     encoder: ReedSolomonEncoder,
     wait: Time,
     instance: Instance,
-    /// How many groups there have been.
+    /// Groups numbered up to now.
     numbered: u64,
     protected: Expansion,
     unprotected: u64,
     parity: u64,
-    /// Parity packets that there was no room for, or that would have been too long.
+    /// Parity packets not sent, because there was no room or they were too long.
     parity_skipped: u64,
 }
 
@@ -91,7 +91,7 @@ impl Groups {
     fn of(groups: usize, wait: Time, instance: Instance) -> Self {
         Self {
             groups: (0..groups).map(|_| Group::default()).collect(),
-            // Twice what is needed: at half load the table cleans up after removals in place and never grows.
+            // Twice the needed capacity: at half load the table cleans up removals in place and never grows.
             index: HashTable::with_capacity(2 * groups),
             open: IdRing::new(groups),
             free: (0..groups).rev().map(Slot::from_index).collect(),
@@ -124,7 +124,7 @@ impl Groups {
         Ok(())
     }
 
-    /// Closes groups that have waited too long.
+    /// Closes overdue groups.
     fn close_stalled(&mut self, now: Time, generated: &mut Generated) {
         for _ in 0..CLOSED_AT_ONCE {
             let oldest = self.open.front().filter(|&slot| now.since(self.groups[slot.index()].opened) >= self.wait);
@@ -143,7 +143,7 @@ impl Groups {
         let group = &mut self.groups[slot.index()];
         let copy = &mut group.copies[group.len];
         copy_of(frame, copy);
-        // A group without packets stays for the next packet, if this one is too long.
+        // If this packet is too long, its empty group stays for the next packet.
         let wrapped = tunnel::wrap(frame, PROTOCOL, Header::BYTES, 0)?;
         let header = Header { kind: Kind::Source, sources: 0, index: group.len as u8, group: group.number };
         header.write(&mut frame.data[wrapped.payload..]);
@@ -159,7 +159,7 @@ impl Groups {
         self.index.find(mix(flow), |slot| self.groups[slot.index()].flow == flow).copied()
     }
 
-    /// Opens a group; the one that was opened first makes room. None if this instance has no number left.
+    /// Opens a group, and closes the oldest one if there is no room. `None`: this instance has no number left.
     fn begin(&mut self, flow: u64, now: Time, generated: &mut Generated) -> Option<Slot> {
         let instance = self.instance.number_below(INSTANCES_MAX).filter(|_| self.numbered < GROUPS_MAX)?;
         if self.free.is_empty() {
@@ -176,7 +176,7 @@ impl Groups {
         Some(slot)
     }
 
-    /// Ends a group: its parity goes out.
+    /// Closes a group, and sends its parity packets.
     fn close(&mut self, slot: Slot, generated: &mut Generated) {
         self.open.remove(slot);
         let flow = self.groups[slot.index()].flow;
@@ -242,7 +242,7 @@ impl Groups {
 }
 
 impl Clone for Groups {
-    /// An instance like it, which has seen no frame.
+    /// Returns a new instance with the same parameters.
     fn clone(&self) -> Self {
         Self::of(self.groups.len(), self.wait, self.instance.clone())
     }

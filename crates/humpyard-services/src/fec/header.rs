@@ -1,9 +1,13 @@
-//! What protected packets say of themselves, in front.
+//! The header of protected packets.
 //!
-//! Four bytes are common: the kind, and three that depend on it. A packet protected by itself: the number of its parts, 0, 0; then
-//! come its CRC-32 (4 bytes), its length (4), the low half of the CRC-32 of each of its eight parts (2 each). A source packet
-//! of a group: 0, its index, 0, and a repair packet: the number of packets in the group, its index, 0; both then have the number
-//! of the group (8), in which the upper 16 bits are those of the sending instance.
+//! All have four bytes: the kind, and three bytes that depend on it.
+//!
+//! - A packet with its own code: the number of its parts, 0, 0; then its CRC-32 (4 bytes), its length (4), and
+//!   the low half of the CRC-32 of each of its eight parts (2 each).
+//! - A source packet of a group: 0, its index, 0; then the group's number (8).
+//! - A repair packet: the number of packets in the group, its index, 0; then the group's number (8).
+//!
+//! The upper 16 bits of a group's number are those of the sending instance.
 
 use crate::service::DropReason;
 
@@ -12,10 +16,10 @@ pub(super) const SOURCES: usize = 8;
 /// Parity packets of a group.
 pub(super) const REPAIRS: usize = 2;
 
-/// What a packet in a tunnel is.
+/// The kind of a packet in a tunnel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// A packet protected by itself.
+    /// A packet with its own code.
     Single = 1,
     /// A packet of a group.
     Source = 2,
@@ -23,20 +27,20 @@ pub(super) enum Kind {
     Repair = 3,
 }
 
-/// The header of a packet of a group; of one that is protected by itself the first four bytes alone mean something.
+/// The header of a packet of a group. For a packet with its own code, only the first four bytes have a meaning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Header {
     pub(super) kind: Kind,
-    /// Packets in the group, without parity. A source packet does not know.
+    /// Packets in the group, without parity. 0 in source packets.
     pub(super) sources: u8,
-    /// Which packet it is, of its kind.
+    /// Its index among the packets of its kind.
     pub(super) index: u8,
     /// The group's number.
     pub(super) group: u64,
 }
 
 impl Header {
-    /// Length of the header of a packet of a group.
+    /// Length of the header of a packet of a group, in bytes.
     pub(super) const BYTES: usize = 12;
 
     pub(super) fn write(self, bytes: &mut [u8]) {
@@ -44,7 +48,7 @@ impl Header {
         bytes[4..12].copy_from_slice(&self.group.to_be_bytes());
     }
 
-    /// Reads a header, whose numbers are then in their ranges.
+    /// Reads a header, and checks that its numbers are in range.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, DropReason> {
         let bytes = bytes.first_chunk::<{ Self::BYTES }>().ok_or(DropReason::Malformed)?;
         let (sources, index) = (bytes[1], bytes[2]);

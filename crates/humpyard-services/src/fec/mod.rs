@@ -3,29 +3,34 @@
 //! # Work
 //! Packets travel in tunnels between the same two addresses, behind a header of their own, as protocol 253.
 //!
-//! `code=8/7` protects each packet by itself: it is cut into seven parts, to which the code adds an eighth. Whichever one part is
-//! damaged, `fec-decode` mends it; a packet with more damage is dropped for `unrecoverable`. The packet gets longer by the
-//! factor 8/7, and by its headers. This is the service of the EFQ and LAP paper.
+//! `code=8/7` protects each packet by itself: the packet is cut into seven parts, and the code adds an eighth.
+//! `fec-decode` repairs any one damaged part. It drops a packet with more damage for `unrecoverable`. The
+//! packet gets longer by the factor 8/7, and by its headers. This is the service of the EFQ and LAP paper.
 //!
-//! `code=8+2` protects against loss: eight packets of one flow are a group, to which the code adds two parity packets as long as
-//! the longest. Packets are forwarded at once; what is held are copies, for the parity. Whichever two packets of the ten are
-//! lost, `fec-decode` makes them again, link header and all. A flow that ends or stalls leaves a group of fewer: the parity of
-//! that goes out when it has waited for `wait`, on the next packet of whatever flow, or when its place is needed. A
-//! group that is open at the end of a run has no parity; `uncovered` counts its packets.
+//! `code=8+2` protects against loss: eight packets of one flow form a group, and the code adds two parity
+//! packets as long as the longest packet. Packets are forwarded at once; the service keeps copies for the
+//! parity. If any two of the ten packets are lost, `fec-decode` restores them, link header included.
+//!
+//! A flow that ends or stalls leaves an incomplete group. Its parity is sent with the next packet of any flow
+//! after `wait`, or when another group needs its place. A group that is open at the end of a run has no parity;
+//! `uncovered` counts its packets.
 //!
 //! # Source
-//! Reed and Solomon, "Polynomial Codes over Certain Finite Fields" (1960), in the form of Lin, Al-Naffouri, Han and Chung, "Novel
-//! Polynomial Basis with Fast Fourier Transform" (2016), which the crate computes; RFC 6363 (FEC framework) for what source
-//! and repair packets say; RFC 3692 for the protocol number.
+//! Reed and Solomon, "Polynomial Codes over Certain Finite Fields" (1960), in the form of Lin, Al-Naffouri, Han
+//! and Chung, "Novel Polynomial Basis with Fast Fourier Transform" (2016), which the crate `reed-solomon-simd`
+//! implements; RFC 6363 (FEC framework) for the fields of source and repair packets; RFC 3692 for the protocol
+//! number.
 //!
 //! # Several workers
-//! An instance groups the packets that it sees, and numbers its groups for itself alone, so a sender is right under any steering.
-//! A receiver must see a group at one instance: steer by flow there (`hrw`, `conn`), or what is spread is not recovered.
+//! An instance groups the packets that it sees, and numbers its own groups, so that a sender is correct under
+//! any steering. A receiver needs all packets of a group at one instance. Steer by flow there (`hrw`, `conn`),
+//! or spread groups are not recovered.
 //!
 //! # Departures
-//! * What is not IP, or too long for a tunnel, passes unprotected: no packet is lost for being protected.
-//! * A recovered packet goes out after those that came meanwhile. In a chain it goes out at once, as all frames that services
-//!   make do, and so does parity: chain `fec` and `fec-decode` with `code=8/7` only.
+//! * Packets that are not IP, or too long for a tunnel, pass unprotected: protection never drops a packet.
+//! * A recovered packet is sent after the packets that came meanwhile. In a chain, frames that services make
+//!   are sent at once. That includes recovered packets and parity: chain `fec` and `fec-decode` with `code=8/7`
+//!   only.
 
 mod group;
 mod header;
@@ -62,7 +67,7 @@ params! {
 }
 
 params! {
-    /// Parameters of the inverse, which packets tell how they were protected.
+    /// Parameters of the inverse. The packets show how they are protected.
     pub struct FecDecodeParams {
         /// Most groups remembered at once (8+2): copies of up to 10 packets each are held.
         groups: u64 = 256, in 1..=65_536;
@@ -70,16 +75,16 @@ params! {
 }
 
 choice! {
-    /// What is protected together.
+    /// The unit of protection.
     pub enum Code {
-        /// Seven parts of one packet, by an eighth.
+        /// Seven parts of one packet, protected by an eighth.
         OverPacket = "8/7",
-        /// Eight packets of a flow, by two more.
+        /// Eight packets of a flow, protected by two more.
         OverGroup = "8+2",
     }
 }
 
-/// Forward error correction. See the [module](self) for what it does.
+/// Forward error correction; see the [module](self).
 #[derive(Clone, Debug)]
 pub struct Fec {
     code: Encoder,
@@ -127,17 +132,17 @@ impl Service for Fec {
     }
 }
 
-/// Whether a frame that cannot be protected is to go on as it is; else it is to be dropped for the reason.
+/// Decides on a frame that cannot be protected: `Ok` forwards it as it is, `Err` drops it for the reason.
 fn passes_unprotected(reason: DropReason) -> Result<(), DropReason> {
     if reason == DropReason::Incomplete { Err(reason) } else { Ok(()) }
 }
 
-/// The inverse. See the [module](self) for what it does.
+/// The inverse of forward error correction; see the [module](self).
 #[derive(Clone, Debug)]
 pub struct FecDecode {
     mender: Mender,
     window: Window,
-    /// Packets that were not protected.
+    /// Packets without protection.
     unprotected: u64,
 }
 

@@ -1,4 +1,4 @@
-//! A code over one packet: seven parts and one more.
+//! The code over one packet: seven parts, and an eighth.
 
 use core::fmt;
 
@@ -13,12 +13,12 @@ use crate::tunnel::{self, Outer};
 
 /// Parts that a packet is cut into.
 const PARTS: usize = 7;
-/// Parts with the one that the code adds.
+/// Parts including the one that the code adds.
 const ALL: usize = PARTS + 1;
-/// The header: kind and number of parts (4), CRC-32 (4), length (4), a check of each part (2 each).
+/// The header, in bytes: kind and number of parts (4), CRC-32 (4), length (4), a check of each part (2 each).
 const HEAD_BYTES: usize = 12 + 2 * ALL;
 
-/// The length of each part of a packet of so many bytes: the code works on words of 16 bits.
+/// Returns the length of each part of a packet of this length, in bytes. The code works on 16-bit words.
 const fn part_bytes(packet_bytes: usize) -> usize {
     match packet_bytes.div_ceil(PARTS).next_multiple_of(2) {
         0 => 2,
@@ -26,13 +26,13 @@ const fn part_bytes(packet_bytes: usize) -> usize {
     }
 }
 
-/// What tells whether a part is as it was.
+/// Returns the check of a part, which shows whether it is undamaged.
 fn check(part: &[u8]) -> [u8; 2] {
     let [.., high, low] = crc32fast::hash(part).to_be_bytes();
     [high, low]
 }
 
-/// Protects packets by themselves.
+/// Protects packets with their own code.
 pub(super) struct Single {
     encoder: ReedSolomonEncoder,
     protected: Expansion,
@@ -88,7 +88,7 @@ impl Single {
 }
 
 impl Clone for Single {
-    /// An instance like it, which has seen no frame.
+    /// Returns a new instance.
     fn clone(&self) -> Self {
         Self::new()
     }
@@ -100,7 +100,7 @@ impl fmt::Debug for Single {
     }
 }
 
-/// Mends packets that were protected by themselves.
+/// Repairs packets with their own code.
 pub(super) struct Mender {
     decoder: ReedSolomonDecoder,
     whole: u64,
@@ -113,7 +113,7 @@ impl Mender {
         Self { decoder, whole: 0, mended: 0 }
     }
 
-    /// Mends a packet, if it needs it and can be, and takes it out of its tunnel.
+    /// Repairs a packet if necessary and possible, and takes it out of its tunnel.
     pub(super) fn mend(&mut self, frame: &mut Frame, outer: &Outer) -> Result<(), DropReason> {
         let Some((head, body)) = frame.data[outer.payload.clone()].split_first_chunk_mut::<HEAD_BYTES>() else {
             return Err(DropReason::Malformed);
@@ -142,7 +142,7 @@ impl Mender {
         Ok(())
     }
 
-    /// Writes the damaged part anew from the others.
+    /// Restores the damaged part from the others.
     fn restore(&mut self, body: &mut [u8], bytes: usize, damaged: usize) -> Option<()> {
         self.decoder.reset(PARTS, 1, bytes).ok()?;
         for (at, part) in body.chunks_exact(bytes).enumerate() {
@@ -163,7 +163,7 @@ impl Mender {
 }
 
 impl Clone for Mender {
-    /// An instance like it, which has seen no frame.
+    /// Returns a new instance.
     fn clone(&self) -> Self {
         Self::new()
     }

@@ -1,4 +1,4 @@
-//! A code over packets of a flow: the receiver's groups.
+//! The code over packets of a flow: the receiver's groups.
 
 use core::fmt;
 use core::net::IpAddr;
@@ -16,7 +16,7 @@ use crate::memory::Memory;
 use crate::service::{Context, Counter, DropReason, Generated, Verdict};
 use crate::tunnel::{self, Outer};
 
-/// What tells a group from those of other senders.
+/// The key of a group, which distinguishes it from groups of other senders.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Key {
     addresses: (IpAddr, IpAddr),
@@ -28,24 +28,25 @@ impl Key {
         flow_of(&Context { connection: self.number, ..Context::default() }, self.addresses)
     }
 
-    /// A hash of the sending instance and the addresses: of groups of one sender, later ones have greater numbers.
+    /// Returns a hash of the sending instance and the addresses. Later groups of one sender have greater
+    /// numbers.
     fn sender(&self) -> u64 {
         flow_of(&Context { connection: self.number >> 48, ..Context::default() }, self.addresses)
     }
 }
 
-/// What is there of a group.
+/// The received part of a group.
 #[derive(Default)]
 struct Group {
     key: Option<Key>,
-    /// How many packets it has, once a parity packet has said so; else 0.
+    /// The number of its packets, from a parity packet; 0 before one has come.
     sources: usize,
-    /// Which of them are there, a bit each.
+    /// The packets received, a bit each.
     there: u32,
     copies: [Vec<u8>; SOURCES],
-    /// Parity packets that are there; others are empty.
+    /// The parity packets received; others are empty.
     repairs: [Vec<u8>; REPAIRS],
-    /// Whether all packets are there, or have been made again.
+    /// Whether all packets were received or restored.
     done: bool,
 }
 
@@ -58,27 +59,28 @@ impl Group {
 /// The groups of an instance, and its decoder.
 pub(super) struct Window {
     groups: Vec<Group>,
-    /// Groups by their key.
+    /// The groups, by key.
     index: HashTable<Slot>,
-    /// Groups in the order in which they were first heard of.
+    /// The groups, oldest first.
     known: IdRing<Slot>,
-    /// By sender the number after that of the latest group that is known no more. What is not later than that is not begun
-    /// again: its packets may all have been there.
+    /// By sender: the number after that of the latest forgotten group. A group that is not later is not opened
+    /// again, because all its packets may have been received.
     forgotten: Memory<u64>,
     decoder: ReedSolomonDecoder,
     received: u64,
     parity: u64,
-    /// Parity of groups that were known no more.
+    /// Parity packets of forgotten groups.
     late: u64,
     recovered: u64,
-    /// Packets that came again, or after they were recovered.
+    /// Packets received twice, or after their recovery.
     duplicates: u64,
-    /// Packets missing in groups that are known no more.
+    /// Packets missing in forgotten groups.
     missing: u64,
 }
 
-/// Senders of which it is remembered what was forgotten, for each group that is known: a sender is an instance and two addresses, so
-/// there are more of them than flows at a time. One that is not remembered is taken for new, and may have packets made twice.
+/// Senders remembered per group, for their forgotten groups. A sender is an instance and two addresses, so
+/// there are more senders than simultaneous flows. A sender that is not remembered counts as new, and some of
+/// its packets may be restored twice.
 const SENDERS_PER_GROUP: usize = 32;
 
 impl Window {
@@ -98,7 +100,7 @@ impl Window {
         }
     }
 
-    /// Takes a packet of a group out of its tunnel, keeps a copy, and recovers what can be now.
+    /// Takes a packet of a group out of its tunnel, keeps a copy, and recovers missing packets if it can.
     pub(super) fn source(
         &mut self,
         frame: &mut Frame,
@@ -130,7 +132,7 @@ impl Window {
         Ok(Verdict::Forward)
     }
 
-    /// Keeps a parity packet, and recovers what can be now.
+    /// Keeps a parity packet, and recovers missing packets if it can.
     pub(super) fn repair(
         &mut self,
         frame: &mut Frame,
@@ -162,7 +164,7 @@ impl Window {
         Ok(Verdict::Consume)
     }
 
-    /// The group of a packet that is still in its tunnel; none if it is known no more.
+    /// Returns the group of a packet that is still in its tunnel. `None`: the group is forgotten.
     fn group(&mut self, frame: &Frame, header: Header) -> Result<Option<Slot>, DropReason> {
         let key = Key { addresses: IpPacket::find(frame)?.addresses(frame), number: header.group };
         let found = self.index.find(key.hash(), |slot| self.groups[slot.index()].key == Some(key));
@@ -173,7 +175,7 @@ impl Window {
         Ok((!is_late).then(|| self.begin(key)))
     }
 
-    /// Makes a place for a group; the one that was first heard of makes room.
+    /// Opens a group, and forgets the oldest one if there is no room.
     fn begin(&mut self, key: Key) -> Slot {
         let used = self.known.len();
         let slot = if used < self.groups.len() { Slot::from_index(used) } else { self.forget_oldest() };
@@ -202,11 +204,11 @@ impl Window {
         slot
     }
 
-    /// Makes the missing packets of a group again, if enough is there. `frame` is the packet that came last.
+    /// Restores the missing packets of a group, if it has enough packets. `frame` is the packet that came last.
     fn recover(&mut self, slot: Slot, frame: &Frame, generated: &mut Generated) {
         let group = &mut self.groups[slot.index()];
         if group.sources == 0 {
-            // Not known, but no more than these.
+            // The number of packets is unknown, but it is at most this.
             group.done = group.there.count_ones() as usize == SOURCES;
             return;
         }
@@ -215,7 +217,7 @@ impl Window {
         if missing == 0 {
             group.done = true;
         } else if missing <= repairs {
-            // Damage that the checks of the packets let pass: there is nothing to be had from this group.
+            // The packets are damaged although their checks are right: the group is lost.
             group.done = true;
             let _ = decode(&mut self.decoder, group, frame, generated, &mut self.recovered);
         }
@@ -234,7 +236,7 @@ impl Window {
     }
 }
 
-/// Makes the missing packets of a group again, and counts them; none if something does not fit.
+/// Restores and counts the missing packets of a group. `None`: the data are inconsistent.
 fn decode(
     decoder: &mut ReedSolomonDecoder,
     group: &mut Group,
@@ -268,7 +270,7 @@ fn decode(
     Some(())
 }
 
-/// The bytes of the frame of which this is the copy; none if it is none.
+/// Returns the frame's bytes in a copy. `None`: it is not a valid copy.
 fn frame_bytes(copy: &[u8]) -> Option<&[u8]> {
     let (length, rest) = copy.split_first_chunk::<LENGTH_BYTES>()?;
     let (data, padding) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
@@ -276,7 +278,7 @@ fn frame_bytes(copy: &[u8]) -> Option<&[u8]> {
 }
 
 impl Clone for Window {
-    /// An instance like it, which has seen no frame.
+    /// Returns a new instance with the same parameters.
     fn clone(&self) -> Self {
         Self::new(self.groups.len())
     }

@@ -1,19 +1,20 @@
-//! The connections that rules have allowed: shared by all instances, so that a reply may come to any worker.
+//! The connections that rules have allowed. All instances share them, so that a reply may come to any worker.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// Places that one connection may be at.
+/// Places for one connection.
 const WAYS: usize = 8;
 
-/// A bounded set of connections, without a lock: an entry is one word, the hash of the connection, and 0 is no entry. When all
-/// places of a connection are taken, one of them, by its hash, makes room: its connection has to be allowed anew.
+/// A bounded, lock-free set of connections. An entry is one word: the hash of the connection; 0 is no entry. If
+/// all places of a connection are taken, its hash selects one to evict, and the evicted connection must be
+/// allowed again.
 #[derive(Debug)]
 pub(super) struct Connections {
     places: Box<[AtomicU64]>,
 }
 
 impl Connections {
-    /// A set with places for at least `entries` connections.
+    /// Returns a set with places for at least `entries` connections.
     pub(super) fn new(entries: usize) -> Self {
         let places = entries.next_power_of_two().max(WAYS);
         Self { places: (0..places).map(|_| AtomicU64::new(0)).collect() }
@@ -24,15 +25,16 @@ impl Connections {
         &self.places[start..start + WAYS]
     }
 
-    /// Whether this connection is in it.
+    /// Returns whether the set contains this connection.
     #[inline]
     pub(super) fn contains(&self, connection: u64) -> bool {
         let key = connection.max(1);
-        // No other memory hangs on an entry.
+        // Relaxed: an entry guards no other memory.
         self.places(key).iter().any(|place| place.load(Ordering::Relaxed) == key)
     }
 
-    /// Adds a connection. Two that come at once may both be missing afterwards, but never is one in it that was not added.
+    /// Adds a connection. If two are added at the same time, both may be missing afterwards, but the set never
+    /// contains a connection that was not added.
     #[inline]
     pub(super) fn insert(&self, connection: u64) {
         let key = connection.max(1);
@@ -60,7 +62,7 @@ mod tests {
         (0..200).for_each(|i| connections.insert(mix(i)));
         assert!((0..200).all(|i| connections.contains(mix(i))));
         assert!((200..10_000).all(|i| !connections.contains(mix(i))));
-        // Far more than there is room for: the last is in it.
+        // Far more than the set has room for; the last one is in it.
         for i in 0..10_000 {
             connections.insert(mix(i));
             assert!(connections.contains(mix(i)));

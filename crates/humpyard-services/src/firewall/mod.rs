@@ -1,21 +1,23 @@
-//! A packet filter: rules over headers, the first that matches decides.
+//! A packet filter: rules over headers, of which the first match decides.
 //!
 //! # Work
-//! The first rule that matches decides; it is found by an index of protocols, addresses and ports. A packet that no rule
-//! matches meets `otherwise`. Each rule counts the packets that it decided. With `state=true` packets of a connection that a
-//! rule has allowed are allowed too, in both directions, before the rules are tried.
+//! The first rule that matches decides. An index of protocols, addresses and ports finds it. If no rule matches
+//! a packet, `otherwise` applies. Each rule counts the packets that it decided. With `state=true`, packets of a
+//! connection that a rule has allowed are allowed in both directions, before the rules are tried.
 //!
-//! A network card may hand a packet over in parts of 64 bytes. Then the start (SOP) has the headers, and is decided; what lies
-//! between (MOP) is copied to it; with the end (EOP) the verdict takes effect: the whole packet goes on, or is dropped. This
-//! is the application of the content-based steering paper. The parts of a packet must come to one instance, in order.
+//! A network card may deliver a packet in parts of 64 bytes. The start (SOP) has the headers, and is decided.
+//! The middle parts (MOP) are appended to it. At the end (EOP), the verdict takes effect: the whole packet is
+//! forwarded, or dropped. This is the application of the content-based steering paper. One instance must get
+//! all parts of a packet, in order.
 //!
 //! # Source
-//! Yim, content-based steering (the parts); RFC 2979 for what a firewall is to let pass.
+//! Yim, content-based steering (the parts); RFC 2979 for the traffic that a firewall should allow.
 //!
 //! # Departures
-//! * Fragments but the first have no ports: a rule with ports does not match them.
-//! * A connection ends when its place is needed, not when it is closed: a service sees no time in captures played at line rate.
-//! * What is not IP is dropped for `not_ip`, as a router does.
+//! * Fragments after the first have no ports: a rule with ports does not match them.
+//! * A connection ends when its place is needed, not when it is closed: in captures played at line rate, a
+//!   service has no useful clock.
+//! * Frames that are not IP are dropped for `not_ip`, as by a router.
 
 mod connections;
 mod rule;
@@ -59,11 +61,11 @@ params! {
 const PRIVATE: &str = "10.0.0.0/8;172.16.0.0/12;192.168.0.0/16;fc00::/7";
 
 choice! {
-    /// What a rule says.
+    /// The action of a rule.
     pub enum Action {
-        /// The packet may pass.
+        /// Lets the packet pass.
         Allow = "allow",
-        /// It may not.
+        /// Drops the packet.
         Deny = "deny",
     }
 }
@@ -72,7 +74,7 @@ choice! {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Debug)]
 pub struct Rules(pub String);
 
-/// Takes every text: the service says more exactly what is wrong with a rule.
+/// Accepts every text; the service reports a wrong rule more precisely.
 impl ParameterValue for Rules {
     const ACCEPTS: &'static str = "allow or deny, then any of any, tcp, udp, icmp, icmpv6, in, out, from=PREFIX, to=PREFIX, sport=PORTS, \
          dport=PORTS, port=PORTS, with + between; several rules separated by `;`";
@@ -86,7 +88,7 @@ impl ParameterValue for Rules {
     }
 }
 
-/// The name of a file, if there is one.
+/// The name of a file. `None`: no file.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Debug)]
 pub struct File(pub Option<String>);
 
@@ -106,7 +108,7 @@ impl ParameterValue for File {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Debug)]
 pub struct Prefixes(pub String);
 
-/// Takes every text: the service says more exactly what is wrong with a prefix.
+/// Accepts every text; the service reports a wrong prefix more precisely.
 impl ParameterValue for Prefixes {
     const ACCEPTS: &'static str = "prefixes separated by `;`";
 
@@ -119,21 +121,21 @@ impl ParameterValue for Prefixes {
     }
 }
 
-/// What all instances share.
+/// The data that all instances share.
 #[derive(Debug)]
 struct Table {
     rules: Vec<Rule>,
     index: FirstMatch<SIDES>,
     otherwise: Action,
     inside: Vec<IpNet>,
-    /// The connections allowed, if that is asked for.
+    /// The connections allowed. `None`: the filter keeps no state.
     allowed: Option<Connections>,
 }
 
-/// Packets under assembly from their parts, at most: of one flow each.
+/// Most packets being assembled from parts; each belongs to one flow.
 const ASSEMBLED_MAX: usize = 64;
 
-/// A packet under assembly.
+/// A packet being assembled.
 #[derive(Clone, Debug, Default)]
 struct Assembly {
     flow: Option<FlowId>,
@@ -141,15 +143,15 @@ struct Assembly {
     data: Vec<u8>,
 }
 
-/// A packet filter. See the [module](self) for what it does.
+/// A packet filter; see the [module](self).
 #[derive(Clone, Debug)]
 pub struct Firewall {
     table: Arc<Table>,
-    /// Packets that each rule has decided, and last those that none has.
+    /// Packets decided by each rule; the last entry counts those that no rule decided.
     decided: Vec<u64>,
-    /// Packets allowed as of a connection that was.
+    /// Packets allowed because their connection was allowed before.
     established: u64,
-    /// Packets under assembly; a flow has one place, which another flow may take.
+    /// Packets being assembled. A flow has one place, which another flow may take.
     assemblies: Vec<Assembly>,
 }
 
@@ -222,7 +224,7 @@ impl Firewall {
         Ok(())
     }
 
-    /// The start of a packet: its headers are decided on, and its bytes kept.
+    /// Decides on the headers in the start of a packet, and keeps its bytes.
     fn begin(&mut self, frame: &Frame, context: &Context) -> Verdict {
         let verdict = self.decide(frame, context).err();
         let assembly = self.place(context.flow);
@@ -233,8 +235,8 @@ impl Firewall {
         Verdict::Consume
     }
 
-    /// A later part: its bytes join those before. With the last the whole packet is in its frame, and goes the way that its
-    /// start decided.
+    /// Appends a later part to the parts before. With the last part, the frame gets the whole packet, and the
+    /// verdict on its start applies.
     fn go_on(&mut self, frame: &mut Frame, context: &Context) -> Verdict {
         let assembly = self.place(context.flow);
         if assembly.flow != Some(context.flow) {

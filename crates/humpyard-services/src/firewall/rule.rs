@@ -1,4 +1,4 @@
-//! Rules: what they say, how they are read, which packets they match.
+//! Rules: their syntax, and the packets that they match.
 
 use core::net::IpAddr;
 use core::ops::RangeInclusive;
@@ -10,23 +10,23 @@ use ipnet::IpNet;
 use super::Action;
 use crate::ip::protocol;
 
-/// What a rule looks at in a packet.
+/// The headers of a packet that rules test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Headers {
     pub(super) from: IpAddr,
     pub(super) to: IpAddr,
     pub(super) protocol: u8,
-    /// Source and destination port, where there are any.
+    /// Source and destination port. `None`: the packet has no ports.
     pub(super) ports: Option<(u16, u16)>,
-    /// Which way it goes, if it crosses the border.
+    /// The direction across the border of the inside. `None`: it does not cross.
     pub(super) direction: Option<Direction>,
 }
 
-/// Sides of a packet by which rules are found: protocol, addresses, ports.
+/// Fields by which the index finds rules: protocol, addresses, ports.
 pub(super) const SIDES: usize = 5;
 
 impl Headers {
-    /// What the packet is on each side.
+    /// Returns the packet's value in each field.
     #[inline]
     pub(super) fn point(&self) -> [u128; SIDES] {
         let (source_port, destination_port) = self.ports.unwrap_or((0, 0));
@@ -35,7 +35,7 @@ impl Headers {
     }
 }
 
-/// An address as 128 bits; that of IPv4 is the first 32.
+/// Returns an address as 128 bits; an IPv4 address is in the first 32.
 fn bits(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => u128::from(address.to_bits()) << 96,
@@ -43,7 +43,7 @@ fn bits(address: IpAddr) -> u128 {
     }
 }
 
-/// Which way a packet crosses the border of the inside.
+/// The direction in which a packet crosses the border of the inside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Direction {
     In,
@@ -54,7 +54,7 @@ pub(super) enum Direction {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Rule {
     pub(super) action: Action,
-    /// As it was written, words between `+`.
+    /// Its text, with words joined by `+`.
     pub(super) text: String,
     protocol: Option<u8>,
     direction: Option<Direction>,
@@ -69,7 +69,7 @@ const CONDITIONS: [&str; 12] =
     ["any", "tcp", "udp", "icmp", "icmpv6", "in", "out", "from", "to", "sport", "dport", "port"];
 
 impl Rule {
-    /// Reads rules: separated by `;` or in lines of their own; what follows a `#` in a line is a comment.
+    /// Reads rules, separated by `;` or line ends. A `#` starts a comment up to the end of the line.
     pub(super) fn parse_all(text: &str) -> Result<Vec<Self>, String> {
         let lines = text.lines().map(|line| line.split_once('#').map_or(line, |(rule, _)| rule));
         lines.flat_map(|line| line.split(';')).map(str::trim).filter(|rule| !rule.is_empty()).map(Self::parse).collect()
@@ -121,7 +121,7 @@ impl Rule {
         if twice { Err(format!("a second condition of the kind of `{word}`")) } else { Ok(()) }
     }
 
-    /// What the rule of this number asks on each side; in alternatives, where either port will do.
+    /// Returns the rule's condition in each field: several alternatives, if either port may match.
     pub(super) fn asked(&self, number: u32) -> Vec<Asked<SIDES>> {
         let address = |prefix: &Option<IpNet>| {
             prefix.iter().map(|prefix| Prefix::new(bits(prefix.addr()), prefix.prefix_len())).collect::<Vec<_>>()
@@ -163,7 +163,7 @@ impl Rule {
     }
 }
 
-/// A prefix, or one address.
+/// Reads a prefix, or one address.
 pub(super) fn prefix(text: &str) -> Result<IpNet, String> {
     let prefix = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
     prefix.map_err(|_| {
@@ -171,7 +171,7 @@ pub(super) fn prefix(text: &str) -> Result<IpNet, String> {
     })
 }
 
-/// A port, or the first and the last of several.
+/// Reads a port, or a range of ports.
 fn ports(text: &str) -> Result<RangeInclusive<u16>, String> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     match (first.parse::<u16>(), last.parse::<u16>()) {
@@ -219,7 +219,7 @@ mod tests {
         }
     }
 
-    /// One of few values, so that rules and packets meet often.
+    /// Picks from few values, so that rules often match packets.
     fn one_of<'a>(random: &mut Random, of: &[&'a str]) -> &'a str {
         of[random.below(of.len() as u64) as usize]
     }

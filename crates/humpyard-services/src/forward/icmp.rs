@@ -1,4 +1,4 @@
-//! ICMP errors: telling the sender of a packet that it was dropped, and why.
+//! ICMP errors, which report a dropped packet and the reason to its sender.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -21,26 +21,26 @@ const PROTOCOL_ICMPV6: u8 = 58;
 const TRAFFIC_CLASS: u8 = 0xc0;
 const HOPS: u8 = 64;
 
-/// Why a packet could not be forwarded.
+/// The reason why a packet could not be forwarded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Problem {
     /// Its time to live or hop limit is used up.
     TimeExceeded,
     /// No route covers its destination.
     NoRoute,
-    /// Its route says that the destination cannot be reached.
+    /// Its route is `unreachable`.
     Unreachable,
-    /// It is not let through.
+    /// It is prohibited.
     Prohibited,
-    /// It is longer than the next link takes: so many bytes.
+    /// It is longer than the next link's MTU, in bytes.
     TooBig(u16),
-    /// Its header says at this byte what cannot be done; in IPv4, that is to follow a source route.
+    /// The byte at this offset of its header asks for something impossible; in IPv4, that is a source route.
     Header(u32),
 }
 
 impl Problem {
-    /// Type and code of RFC 792: time exceeded in transit; network or host unreachable (RFC 1812, section 5.2.7.1), prohibited;
-    /// fragmentation needed; source route failed.
+    /// Returns type and code of RFC 792: time exceeded in transit; network or host unreachable (RFC 1812,
+    /// section 5.2.7.1), prohibited; fragmentation needed; source route failed.
     const fn v4(self) -> [u8; 2] {
         match self {
             Self::TimeExceeded => [11, 0],
@@ -52,8 +52,8 @@ impl Problem {
         }
     }
 
-    /// Type and code of RFC 4443, sections 3.1 to 3.4: hop limit exceeded; no route, address unreachable, prohibited; packet too
-    /// big; erroneous header.
+    /// Returns type and code of RFC 4443, sections 3.1 to 3.4: hop limit exceeded; no route, address
+    /// unreachable, prohibited; packet too big; erroneous header.
     const fn v6(self) -> [u8; 2] {
         match self {
             Self::TimeExceeded => [3, 0],
@@ -65,7 +65,7 @@ impl Problem {
         }
     }
 
-    /// The word behind the checksum in ICMP: the low half is the length for [`Self::TooBig`] (RFC 1191).
+    /// Returns the word behind the checksum in ICMP: for [`Self::TooBig`], the low half is the MTU (RFC 1191).
     const fn word_v4(self) -> u32 {
         match self {
             Self::TooBig(bytes) => bytes as u32,
@@ -73,7 +73,7 @@ impl Problem {
         }
     }
 
-    /// The word behind the checksum in ICMPv6: a length, or where in the header.
+    /// Returns the word behind the checksum in ICMPv6: an MTU, or an offset in the header.
     const fn word_v6(self) -> u32 {
         match self {
             Self::TooBig(bytes) => bytes as u32,
@@ -83,7 +83,7 @@ impl Problem {
     }
 }
 
-/// Makes ICMP errors, no more than the limit allows.
+/// Makes ICMP errors, up to a rate limit.
 #[derive(Clone, Debug)]
 pub(crate) struct Reporter {
     router: Router,
@@ -91,21 +91,23 @@ pub(crate) struct Reporter {
 }
 
 impl Reporter {
-    /// Who reports, after how many packets one more error is allowed, and how many in a row.
+    /// Returns a reporter for this router that allows one more error every `interval` packets, and at most
+    /// `burst` in a row.
     pub(crate) const fn new(router: Router, interval: u64, burst: u64) -> Self {
         Self { router, limit: Limit::new(interval, burst) }
     }
 
-    /// To be told of every packet, before anything else.
+    /// Counts a packet. Must be called for every packet, before all else.
     #[inline]
     pub(crate) const fn on_packet(&mut self) {
         self.limit.on_packet();
     }
 
-    /// Reports `problem` to the sender of the packet in `frame`, unless it must not be told or the limit is reached.
+    /// Reports `problem` to the sender of the packet in `frame`, unless the standards forbid it or the limit is
+    /// reached.
     ///
-    /// The caller has checked the header, and that both addresses are of one host each, on the link layer too: RFC 1812,
-    /// section 4.3.2.7 and RFC 4443, section 2.4 (e.3) to (e.6).
+    /// The caller has checked the header. It has also checked that each address, on the link layer too, is that
+    /// of one host: RFC 1812, section 4.3.2.7 and RFC 4443, section 2.4 (e.3) to (e.6).
     #[cold]
     pub(crate) fn report(&mut self, problem: Problem, frame: &Frame, network: Network, generated: &mut Generated) {
         let (link_header, packet) = frame.data.split_at(network.offset);
@@ -131,8 +133,8 @@ impl Reporter {
     }
 }
 
-/// Whether an error about this packet may be sent: not about errors, nor about fragments but the first (RFC 1812, section
-/// 4.3.2.7), nor to the router itself.
+/// Returns whether an error about this packet may be sent. No error is sent about errors, about fragments after
+/// the first (RFC 1812, section 4.3.2.7), or to the router itself.
 fn may_report_v4(packet: &[u8], router: Ipv4Addr) -> bool {
     let Some(header) = packet.first_chunk::<{ ipv4::HEADER_BYTES }>() else { return false };
     let later_fragment = u16::from_be_bytes([header[6], header[7]]) & 0x1fff != 0;
@@ -142,15 +144,16 @@ fn may_report_v4(packet: &[u8], router: Ipv4Addr) -> bool {
     if header[9] != PROTOCOL_ICMP {
         return true;
     }
-    // Destination unreachable, source quench, redirect, time exceeded, parameter problem. What the capture cut off may be one.
+    // Destination unreachable, source quench, redirect, time exceeded, parameter problem. A packet cut off
+    // before the type may be one.
     match packet.get(usize::from(header[0] & 15) * 4) {
         Some(icmp_type) => !matches!(icmp_type, 3 | 4 | 5 | 11 | 12),
         None => false,
     }
 }
 
-/// Whether an error about this packet may be sent: not about errors (RFC 4443, section 2.4 (e.1)) or redirects (e.2), nor to
-/// the router itself. What the capture cut off may be either.
+/// Returns whether an error about this packet may be sent. No error is sent about errors (RFC 4443, section 2.4
+/// (e.1)) or redirects (e.2), or to the router itself. A packet that is cut off may be either.
 fn may_report_v6(packet: &[u8], router: Ipv6Addr) -> bool {
     if packet.get(8..24) == Some(&router.octets()) {
         return false;
@@ -162,7 +165,7 @@ fn may_report_v6(packet: &[u8], router: Ipv6Addr) -> bool {
     }
 }
 
-/// What of the packet goes into an error of at most `bytes_max`: no padding of the link, nothing that the capture cut off.
+/// Returns the part of the packet that an error of at most `bytes_max` quotes, without padding of the link.
 fn quote(packet: &[u8], length: usize, bytes_max: usize) -> &[u8] {
     &packet[..packet.len().min(length).min(bytes_max)]
 }
@@ -220,8 +223,9 @@ fn write_message([icmp_type, code]: [u8; 2], word: u32, quote: &[u8], sum: Sum, 
     out.extend_from_slice(quote);
 }
 
-/// A token bucket that packets refill (RFC 1812, section 4.3.2.8; RFC 4443, section 2.4(f)): a token per error, one more after
-/// every `interval` packets, at most `burst`. Counting packets instead of time makes a run repeatable.
+/// A token bucket that packets refill (RFC 1812, section 4.3.2.8; RFC 4443, section 2.4(f)). An error takes a
+/// token; every `interval` packets add one, up to `burst`. Counting packets instead of time makes a run
+/// repeatable.
 #[derive(Clone, Copy, Debug)]
 struct Limit {
     interval: u64,
@@ -238,7 +242,8 @@ impl Limit {
 
     #[inline]
     const fn on_packet(&mut self) {
-        // Without limit (an interval of 0) this wraps at the first packet, and then is not 0 again for 2^64 packets.
+        // Without limit (an interval of 0), this wraps at the first packet, and reaches 0 again only after 2^64
+        // packets.
         self.countdown = self.countdown.wrapping_sub(1);
         if self.countdown == 0 {
             self.countdown = self.interval;

@@ -1,4 +1,4 @@
-//! The IPv4 header: its checks, the addresses a router does not serve, counting down.
+//! The IPv4 header: its checks, addresses that are not forwarded, and the time to live.
 
 use core::net::Ipv4Addr;
 
@@ -10,15 +10,15 @@ pub(super) const HEADER_BYTES: usize = 20;
 /// The bit DF, in the byte that begins with the flags.
 pub(super) const DO_NOT_FRAGMENT: u8 = 0x40;
 
-/// What forwarding needs of a header that has passed all checks.
+/// The fields that forwarding needs of a header that passed all checks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ipv4 {
     pub(super) destination: Ipv4Addr,
     pub(super) time_to_live: u8,
 }
 
-/// Checks the header that `packet` starts with. `room` is what the packet may take, in bytes on the wire; the capture may
-/// have kept less.
+/// Checks the header at the start of `packet`. `room` is the packet's maximum length on the wire, in bytes; the
+/// capture may have kept less.
 #[inline]
 pub(super) fn read(packet: &[u8], room: usize) -> Result<Ipv4, DropReason> {
     let header = packet.first_chunk::<HEADER_BYTES>().ok_or(DropReason::Truncated)?;
@@ -31,7 +31,7 @@ pub(super) fn read(packet: &[u8], room: usize) -> Result<Ipv4, DropReason> {
     Ok(Ipv4 { destination, time_to_live: header[8] })
 }
 
-/// RFC 1812, section 5.2.2.
+/// Checks a header by RFC 1812, section 5.2.2.
 #[inline]
 fn check(header: &[u8; HEADER_BYTES], packet: &[u8], room: usize) -> Result<(), DropReason> {
     if header[0] >> 4 != 4 {
@@ -53,7 +53,8 @@ fn check(header: &[u8; HEADER_BYTES], packet: &[u8], room: usize) -> Result<(), 
     if valid { Ok(()) } else { Err(DropReason::BadChecksum) }
 }
 
-/// Why a packet from this address is not forwarded (RFC 1812, section 5.3.7; link-local: RFC 3927, section 7), if so.
+/// Returns why a packet from this address is not forwarded (RFC 1812, section 5.3.7; link-local: RFC 3927,
+/// section 7). `None`: it may be forwarded.
 #[inline]
 pub(crate) fn source_fault(address: Ipv4Addr) -> Option<DropReason> {
     Some(match address.octets() {
@@ -67,7 +68,8 @@ pub(crate) fn source_fault(address: Ipv4Addr) -> Option<DropReason> {
     })
 }
 
-/// Why a packet to this address is not forwarded, if so. Multicast would need group membership.
+/// Returns why a packet to this address is not forwarded. `None`: it may be forwarded. Multicast would need
+/// group membership.
 #[inline]
 pub(crate) fn destination_fault(address: Ipv4Addr) -> Option<DropReason> {
     Some(match address.octets() {
@@ -81,7 +83,8 @@ pub(crate) fn destination_fault(address: Ipv4Addr) -> Option<DropReason> {
     })
 }
 
-/// Fills in the checksum if it is zero. Where zero is right, it stays. A header that is not all there is left as it is.
+/// Fills in the checksum if it is zero; it stays zero if that is correct. Leaves an incomplete header
+/// unchanged.
 #[inline]
 pub(super) fn fill_checksum(packet: &mut [u8]) {
     let Some(&first) = packet.first() else { return };
@@ -92,7 +95,7 @@ pub(super) fn fill_checksum(packet: &mut [u8]) {
     }
 }
 
-/// Takes one from the time to live, which must be at least 1, and mends the checksum.
+/// Decrements the time to live, which must be at least 1, and updates the checksum.
 #[inline]
 pub(super) fn count_down(packet: &mut [u8]) {
     let Some(header) = packet.first_chunk_mut::<HEADER_BYTES>() else { return };
@@ -121,7 +124,7 @@ mod tests {
         header[10..12].copy_from_slice(&sum.to_be_bytes());
     }
 
-    /// What becomes of the golden header with one change, the checksum made right.
+    /// Returns why the golden header is dropped after one change, with its checksum corrected.
     fn with(change: impl FnOnce(&mut [u8; 20])) -> Option<DropReason> {
         let mut header = GOLDEN;
         change(&mut header);
@@ -177,12 +180,12 @@ mod tests {
         let mut wrong = GOLDEN;
         wrong[11] = 0;
         assert_eq!(filled(&wrong), wrong);
-        // A header that sums to 0xffff without its checksum: zero is right.
+        // The header sums to 0xffff without its checksum, so zero is correct.
         let mut right = zero;
         right[4..6].copy_from_slice(&0xb861u16.to_be_bytes());
         assert_eq!(filled(&right), right);
         assert!(read(&right, 115).is_ok());
-        // Options count; what is cut off, too short or empty is left alone.
+        // The checksum covers options. Headers that are cut off, too short or empty stay unchanged.
         let mut options = [&zero[..], &[1, 1, 1, 0, 9]].concat();
         options[0] = 0x46;
         assert!(read(&filled(&options), 115).is_ok());

@@ -1,4 +1,4 @@
-//! The IPv6 header: its checks, the addresses a router does not serve, counting down, the way to the upper layer.
+//! The IPv6 header: its checks, addresses that are not forwarded, the hop limit, and the upper-layer header.
 
 use core::net::Ipv6Addr;
 
@@ -6,7 +6,7 @@ use crate::service::DropReason;
 
 /// The fixed header, in bytes.
 pub(super) const HEADER_BYTES: usize = 40;
-/// Extension headers that are looked behind. RFC 8200, section 4.1 knows of seven.
+/// Most extension headers to skip. RFC 8200, section 4.1 lists seven.
 const EXTENSIONS_MAX: usize = 8;
 
 const HOP_BY_HOP: u8 = 0;
@@ -18,22 +18,22 @@ const MOBILITY: u8 = 135;
 const HOST_IDENTITY: u8 = 139;
 const SHIM6: u8 = 140;
 
-/// What forwarding needs of a header that has passed all checks.
+/// The fields that forwarding needs of a header that passed all checks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ipv6 {
     pub(super) destination: Ipv6Addr,
     pub(super) hop_limit: u8,
 }
 
-/// Checks the header that `packet` starts with. `room` is what the packet may take, in bytes on the wire; the capture may
-/// have kept less.
+/// Checks the header at the start of `packet`. `room` is the packet's maximum length on the wire, in bytes; the
+/// capture may have kept less.
 #[inline]
 pub(super) fn read(packet: &[u8], room: usize) -> Result<Ipv6, DropReason> {
     let header = packet.first_chunk::<HEADER_BYTES>().ok_or(DropReason::Truncated)?;
     if header[0] >> 4 != 6 {
         return Err(DropReason::BadVersion);
     }
-    // A jumbogram says 0 here (RFC 2675): it passes.
+    // A jumbogram has a length of 0 here (RFC 2675): it passes.
     if usize::from(u16::from_be_bytes([header[4], header[5]])) + HEADER_BYTES > room {
         return Err(DropReason::BadTotalLength);
     }
@@ -51,8 +51,8 @@ fn address(header: &[u8; HEADER_BYTES], at: usize) -> Ipv6Addr {
     Ipv6Addr::from(octets)
 }
 
-/// Why a packet from this address is not forwarded (RFC 4291, sections 2.5.2, 2.5.3, 2.5.6, 2.7; IPv4-mapped: RFC 6890,
-/// section 2.2.3), if so.
+/// Returns why a packet from this address is not forwarded (RFC 4291, sections 2.5.2, 2.5.3, 2.5.6, 2.7;
+/// IPv4-mapped: RFC 6890, section 2.2.3). `None`: it may be forwarded.
 #[inline]
 pub(crate) fn source_fault(address: Ipv6Addr) -> Option<DropReason> {
     Some(match address.to_bits() {
@@ -65,7 +65,8 @@ pub(crate) fn source_fault(address: Ipv6Addr) -> Option<DropReason> {
     })
 }
 
-/// Why a packet to this address is not forwarded, if so. Multicast would need group membership.
+/// Returns why a packet to this address is not forwarded. `None`: it may be forwarded. Multicast would need
+/// group membership.
 #[inline]
 pub(crate) fn destination_fault(address: Ipv6Addr) -> Option<DropReason> {
     Some(match address.to_bits() {
@@ -78,7 +79,7 @@ pub(crate) fn destination_fault(address: Ipv6Addr) -> Option<DropReason> {
     })
 }
 
-/// Takes one from the hop limit, which must be at least 1. There is no checksum to mend.
+/// Decrements the hop limit, which must be at least 1. IPv6 has no header checksum.
 #[inline]
 pub(super) fn count_down(packet: &mut [u8]) {
     if let Some(hop_limit) = packet.get_mut(7) {
@@ -86,8 +87,8 @@ pub(super) fn count_down(packet: &mut [u8]) {
     }
 }
 
-/// The protocol above the extension headers, and the bytes it starts with: none of them where a later fragment holds no
-/// start. None at all if the chain of headers is not in the captured bytes, or too long.
+/// Returns the protocol above the extension headers, and its first bytes; they are empty in fragments after the
+/// first. `None`: the chain of headers was cut off, or is too long.
 pub(super) fn upper_layer(packet: &[u8]) -> Option<(u8, &[u8])> {
     let mut next = *packet.get(6)?;
     let mut rest = packet.get(HEADER_BYTES..)?;

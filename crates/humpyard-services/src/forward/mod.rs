@@ -1,26 +1,27 @@
-//! IPv4 and IPv6 forwarding: what a router does with a packet between its arrival and its departure.
+//! IPv4 and IPv6 forwarding: the work of a router on a packet between its arrival and its departure.
 //!
 //! # Work
-//! Find the IP header, check it, refuse what a router must not pass on, find the longest prefix that covers the
-//! destination, count down the time to live and mend the checksum, write the next hop's link address. When a packet is
-//! refused and its sender should know, make the ICMP error. A packet that the next link cannot take is one of those:
-//! its sender hears the link's MTU, and finds the path MTU by that.
+//! The service finds and checks the IP header. It drops packets that a router must not forward. It finds the
+//! longest prefix that covers the destination, decrements the time to live, updates the checksum, and writes
+//! the next hop's link address. For a dropped packet whose sender should know, it makes an ICMP error. That
+//! includes packets longer than the next link's MTU: the error gives the MTU, for path MTU discovery.
 //!
 //! # Source
 //! RFC 791, RFC 1191, RFC 1812 (sections 4.3.2, 5.2, 5.3), RFC 1624; RFC 8200, RFC 8201, RFC 4291, RFC 4443.
 //!
 //! # Departures
-//! * A router knows its interfaces; this one sees frames only. There is no directed broadcast (RFC 1812, section 5.3.5),
-//!   no check of the source against an interface (5.3.8), and no redirect.
-//! * No packet is fragmented. An IPv4 packet without DF that is longer than the next link takes is dropped as
-//!   `too_big`, and its sender hears nothing: RFC 1812, section 4.2.2.7 would have fragmented it.
-//! * IPv4 options and IPv6 hop-by-hop options are passed on as they are (RFC 8200, section 4 allows it; RFC 1812, section
-//!   5.2.4.1 would have recorded routes filled in). A packet at the end of a source route counts as this router's own.
-//! * The rate of ICMP errors is limited by packets seen, not by time: a service has no clock. Errors that the limit
-//!   suppresses are not counted; the packets they would have been about are, by the reason for their drop.
-//! * IP is found behind Ethernet II and VLAN tags alone: in LLC/SNAP, MPLS or PPPoE it counts as `not_ip`.
-//! * With `checksum=fill`, an IPv4 header checksum of zero is filled in before the checks: in a capture taken on the
-//!   sender, its network card had yet to do so. Any other wrong one is a reason to drop.
+//! * A router knows its interfaces; this service sees only frames. It has no directed broadcast (RFC 1812,
+//!   section 5.3.5), no check of the source against an interface (5.3.8), and no redirect.
+//! * No packet is fragmented. An IPv4 packet without DF that exceeds the next link's MTU is dropped as
+//!   `too_big`, without an ICMP error. RFC 1812, section 4.2.2.7 requires fragmentation.
+//! * IPv4 options and IPv6 hop-by-hop options pass unchanged. RFC 8200, section 4 allows that; RFC 1812,
+//!   section 5.2.4.1 requires that routers record routes. A packet at the end of a source route counts as this
+//!   router's own.
+//! * The rate of ICMP errors is limited by packets, not by time, because a service has no clock. Errors beyond
+//!   the limit are not counted; the dropped packets are, by reason.
+//! * IP is found only behind Ethernet II and VLAN tags: in LLC/SNAP, MPLS or PPPoE it counts as `not_ip`.
+//! * With `checksum=fill`, an IPv4 header checksum of zero is filled in before the checks. In a capture taken
+//!   on the sender, the network card had not filled it in yet. Any other wrong checksum drops the packet.
 
 pub(crate) mod icmp;
 pub(crate) mod ipv4;
@@ -39,7 +40,7 @@ pub use self::route::{Next, RouteError, RouteTable};
 use crate::link::{self, IpVersion, Mac, Network};
 use crate::service::{Build, Context, DropReason, Generated, Info, Service, ServiceError, Verdict};
 
-/// Who the router is.
+/// The addresses of the router.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Router {
     pub(crate) v4: Ipv4Addr,
@@ -53,19 +54,19 @@ impl Router {
     }
 }
 
-/// What tells senders, as these parameters say.
+/// Returns the reporter of ICMP errors for these parameters.
 const fn reporter(params: &ForwardParams) -> Reporter {
     Reporter::new(Router::new(params), params.icmp_interval, params.icmp_burst)
 }
 
-/// IPv4 and IPv6 forwarding. See the [module](self) for what it does.
+/// IPv4 and IPv6 forwarding; see the [module](self).
 #[derive(Clone, Debug)]
 pub struct Forward {
     table: Arc<RouteTable>,
     router: Router,
     checksum: Checksum,
     reporter: Reporter,
-    /// The longest packet that the next link takes, in bytes.
+    /// The MTU of the next link, in bytes.
     mtu: usize,
 }
 
@@ -86,7 +87,7 @@ impl Build for Forward {
 }
 
 impl Forward {
-    /// A router with this table instead of the one in `params`.
+    /// Returns a router with this table instead of the one in `params`.
     pub fn with_table(table: Arc<RouteTable>, params: &ForwardParams) -> Self {
         Self {
             table,
@@ -97,7 +98,7 @@ impl Forward {
         }
     }
 
-    /// The checks and the lookup. What does not pass the checks is dropped without a word to its sender.
+    /// Checks the packet and looks up its route. A packet that fails a check is dropped without an ICMP error.
     #[inline]
     fn decide(&self, frame: &Frame, network: Network) -> Result<Decision, DropReason> {
         if network.group {
@@ -120,7 +121,8 @@ impl Forward {
         Ok(if room > self.mtu { self.heed_mtu(packet, network.version, decision) } else { decision })
     }
 
-    /// Returns what to do with a packet that may be longer than the next link takes, where all else says `decision`.
+    /// Returns the decision on a packet that may exceed the next link's MTU; `decision` is that of all other
+    /// checks.
     #[cold]
     #[inline(never)]
     fn heed_mtu(&self, packet: &[u8], version: IpVersion, decision: Decision) -> Decision {
@@ -180,16 +182,16 @@ impl Service for Forward {
     }
 }
 
-/// What to do with a packet that is in order.
+/// The decision on a packet that passed the checks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Decision {
-    /// Pass it on, to this station if one is named.
+    /// Forward it, to this station if there is one.
     Send(Option<Mac>),
-    /// It is for this router.
+    /// Deliver it to this router.
     Deliver,
-    /// Drop it silently.
+    /// Drop it without an ICMP error.
     Discard(DropReason),
-    /// Drop it and tell its sender.
+    /// Drop it, and report the problem to its sender.
     Report(DropReason, Problem),
 }
 
@@ -199,7 +201,8 @@ impl Decision {
         let station = match next {
             Some(Next::Out) => None,
             Some(Next::Station(mac)) => Some(mac),
-            // Before the time to live is looked at: what is delivered is not forwarded (RFC 1812, section 5.3.1).
+            // Before the check of the time to live: a delivered packet is not forwarded (RFC 1812, section
+            // 5.3.1).
             Some(Next::Local) => return Self::Deliver,
             Some(Next::Discard) => return Self::Discard(DropReason::RouteDiscard),
             Some(Next::Unreachable) => return Self::Report(DropReason::RouteUnreachable, Problem::Unreachable),
@@ -211,8 +214,8 @@ impl Decision {
         Self::Send(station)
     }
 
-    /// Returns what to do with the packet if it is longer than the next link takes: routers do not fragment one that forbids it
-    /// (RFC 1191, section 4), nor any in IPv6 (RFC 8200, section 4.5).
+    /// Returns the decision on a packet that exceeds the next link's MTU. Routers fragment no packet that
+    /// forbids it (RFC 1191, section 4), and none in IPv6 (RFC 8200, section 4.5).
     const fn but_too_big(self, mtu: usize, may_fragment: bool) -> Self {
         match self {
             Self::Send(_) if may_fragment => Self::Discard(DropReason::TooBig),

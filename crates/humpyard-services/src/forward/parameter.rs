@@ -1,4 +1,4 @@
-//! What can be set about forwarding, and the types of values that only it has.
+//! The parameters of forwarding, and their types.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -33,20 +33,20 @@ params! {
 }
 
 choice! {
-    /// What is done about the IPv4 header checksum.
+    /// The treatment of the IPv4 header checksum.
     pub enum Checksum {
-        /// A wrong one is a reason to drop.
+        /// A wrong checksum drops the packet.
         Check = "check",
-        /// The same, but a zero one is filled in before.
+        /// The same, but a checksum of zero is filled in before the check.
         Fill = "fill",
     }
 }
 
-/// The longest packet that a link takes, in bytes, without the link's header. `None`: any.
+/// The MTU of a link, in bytes, without the link header. `None`: no limit.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Debug)]
 pub struct LinkMtu(pub Option<u16>);
 
-/// The least that every link takes (RFC 791), in bytes.
+/// The MTU that every link supports (RFC 791), in bytes.
 const MTU_MIN: u16 = 68;
 
 impl ParameterValue for LinkMtu {
@@ -68,7 +68,7 @@ impl ParameterValue for LinkMtu {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Debug)]
 pub struct Routes(pub String);
 
-/// Takes every text: the table says more exactly what is wrong with a route.
+/// Accepts every text; the table reports a wrong route more precisely.
 impl ParameterValue for Routes {
     const ACCEPTS: &'static str = "PREFIX=NEXT, several separated by `;` or white space; \
          NEXT is out, a MAC address, local, discard or unreachable";
@@ -82,7 +82,7 @@ impl ParameterValue for Routes {
     }
 }
 
-/// An address that a packet may come from: of one host, and not of a block that is never forwarded.
+/// A valid source address: of one host, and not in a block that is never forwarded.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Debug)]
 pub struct Host<A>(pub A);
 

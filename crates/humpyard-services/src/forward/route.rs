@@ -1,4 +1,4 @@
-//! The route table: which next hop a destination has.
+//! The route table, which maps a destination to its next hop.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -8,18 +8,18 @@ use prefix_trie::PrefixMap;
 
 use crate::link::Mac;
 
-/// Where the packets of a route go.
+/// The next hop of a route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
-    /// Out, with the link addresses that they came with. As text: `out`.
+    /// Out, with unchanged link addresses. As text: `out`.
     Out,
     /// Out to this station. As text: its MAC address.
     Station(Mac),
-    /// To the router itself, which consumes them. As text: `local`.
+    /// The router itself, which consumes the packets. As text: `local`.
     Local,
-    /// Nowhere, silently. As text: `discard`.
+    /// None: drops packets without an ICMP error. As text: `discard`.
     Discard,
-    /// Nowhere, and the sender is told. As text: `unreachable`.
+    /// None: drops packets and reports it to the sender. As text: `unreachable`.
     Unreachable,
 }
 
@@ -35,7 +35,7 @@ impl Next {
     }
 }
 
-/// Routes for IPv4 and IPv6, found by longest prefix. Read only once it is shared.
+/// Routes for IPv4 and IPv6, found by longest prefix. A shared table is read-only.
 #[derive(Clone, Debug)]
 pub struct RouteTable {
     v4: PrefixMap<Ipv4Net, Next>,
@@ -43,17 +43,17 @@ pub struct RouteTable {
 }
 
 impl RouteTable {
-    /// No routes: every destination is unreachable.
+    /// Returns a table without routes: every destination is unreachable.
     pub fn new() -> Self {
         Self { v4: PrefixMap::new(), v6: PrefixMap::new() }
     }
 
-    /// Reads routes `PREFIX=NEXT`, separated by white space or `;`; from `#` to the end of a line is a comment. The table
-    /// holds these routes and no others.
+    /// Reads routes `PREFIX=NEXT`, separated by white space or `;`. A `#` starts a comment up to the end of the
+    /// line. The table holds only these routes.
     ///
     /// # Errors
-    /// Names the route that was not accepted, and what would be: a prefix is `ADDRESS/LENGTH` with no bits set beyond its
-    /// length, or an address alone; the next hop is one of the texts of [`Next`]; a prefix has one route.
+    /// Names the rejected route, and what is accepted: a prefix is `ADDRESS/LENGTH` with no bits set beyond its
+    /// length, or a single address; the next hop is one of the texts of [`Next`]; a prefix has one route.
     pub fn parse(text: &str) -> Result<Self, RouteError> {
         let mut table = Self::new();
         let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
@@ -70,7 +70,8 @@ impl RouteTable {
         if self.insert(prefix, next).is_some() { Err(RouteErrorKind::Twice(prefix)) } else { Ok(()) }
     }
 
-    /// Adds a route, and gives the next hop of the one that it replaces, if any. Bits beyond the prefix length are ignored.
+    /// Adds a route. Returns the next hop of the route that it replaces, if any. Ignores bits beyond the prefix
+    /// length.
     pub fn insert(&mut self, prefix: IpNet, next: Next) -> Option<Next> {
         match prefix.trunc() {
             IpNet::V4(prefix) => self.v4.insert(prefix, next),
@@ -78,31 +79,31 @@ impl RouteTable {
         }
     }
 
-    /// The next hop of the longest prefix that covers `destination`, or none.
+    /// Returns the next hop of the longest prefix that covers `destination`, if any.
     #[inline]
     pub fn lookup_v4(&self, destination: Ipv4Addr) -> Option<Next> {
         self.v4.get_lpm(&Ipv4Net::from(destination)).map(|(_, next)| *next)
     }
 
-    /// The next hop of the longest prefix that covers `destination`, or none.
+    /// Returns the next hop of the longest prefix that covers `destination`, if any.
     #[inline]
     pub fn lookup_v6(&self, destination: Ipv6Addr) -> Option<Next> {
         self.v6.get_lpm(&Ipv6Net::from(destination)).map(|(_, next)| *next)
     }
 
-    /// Number of routes.
+    /// Returns the number of routes.
     pub fn len(&self) -> usize {
         self.v4.len() + self.v6.len()
     }
 
-    /// Whether there are no routes.
+    /// Returns whether there are no routes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
 impl Default for RouteTable {
-    /// Everything goes out: `0.0.0.0/0=out;::/0=out`.
+    /// Returns a table that sends everything out: `0.0.0.0/0=out;::/0=out`.
     fn default() -> Self {
         let mut table = Self::new();
         table.insert(IpNet::V4(Ipv4Net::default()), Next::Out);
@@ -119,7 +120,7 @@ fn parse_prefix(text: &str) -> Result<IpNet, RouteErrorKind> {
     if prefix == prefix.trunc() { Ok(prefix) } else { Err(RouteErrorKind::BitsBeyond(prefix.trunc())) }
 }
 
-/// Why a route was not accepted.
+/// Why a route was rejected.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("`{route}`: {kind}")]
 pub struct RouteError {
@@ -128,7 +129,7 @@ pub struct RouteError {
 }
 
 impl RouteError {
-    /// The route as it was given.
+    /// Returns the route as given.
     pub fn route(&self) -> &str {
         &self.route
     }
@@ -200,13 +201,13 @@ mod tests {
         }
     }
 
-    /// A next hop that tells routes apart.
+    /// Returns a next hop that identifies a route.
     fn station(number: usize) -> Next {
         let [.., a, b] = number.to_be_bytes();
         Next::Station(Mac([2, 0, 0, 0, a, b]))
     }
 
-    /// Few distinct bits, so that prefixes cover each other and destinations hit them.
+    /// Few distinct bits, so that prefixes nest, and destinations match them.
     fn bits() -> impl Strategy<Value = u32> {
         prop_oneof![any::<u32>(), (0u32..16).prop_map(|b| b << 28), (0u32..256).prop_map(|b| 0x0a00_0000 | b)]
     }

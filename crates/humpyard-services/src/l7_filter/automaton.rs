@@ -1,7 +1,8 @@
-//! The automata of all signatures: they read each byte once, and a number or two is all that a stream keeps of where it is.
+//! The automata of all signatures. They read each byte once, and keep at most two states per stream.
 //!
-//! There are two for each transport: one of the signatures that count anywhere, one of those that count at some ports alone. The
-//! second are vague, and with the first in one automaton they would make of it one of 140 MB, instead of 20 for all.
+//! Each transport has two automata: one of the signatures that count at all ports, and one of those that count
+//! only at some. The second kind is vague: in one automaton with the first it would need 140 MB, instead of 20
+//! MB for all.
 
 use core::fmt;
 use std::sync::OnceLock;
@@ -16,7 +17,7 @@ use regex_automata::{Anchored, MatchKind};
 use super::matched::Matched;
 use super::table::{Signature, Transport, table};
 
-/// The automata of all transports. They are built once in a program.
+/// The automata of all transports, built once per program.
 pub(super) struct Automata {
     anywhere: [One; 3],
     at_ports: [One; 3],
@@ -32,7 +33,7 @@ struct One {
     signatures: Vec<u16>,
 }
 
-/// How far a stream has been read: the states of its automata, none of one in which nothing can match any more.
+/// The position in a stream: the states of its automata. `None`: nothing can match any more.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Position {
     anywhere: Option<StateID>,
@@ -45,7 +46,7 @@ impl fmt::Debug for Automata {
     }
 }
 
-/// The automata of the table.
+/// Returns the automata of the table.
 pub(super) fn automata() -> &'static Automata {
     static AUTOMATA: OnceLock<Automata> = OnceLock::new();
     AUTOMATA.get_or_init(|| {
@@ -65,7 +66,7 @@ pub(super) fn automata() -> &'static Automata {
 }
 
 impl Automata {
-    /// Where a stream of this transport between these ports is before its first byte.
+    /// Returns the position before the first byte of a stream of this transport between these ports.
     #[inline]
     pub(super) fn start(&self, transport: Transport, ports: (u16, u16)) -> Position {
         let known = &self.ports[transport as usize];
@@ -76,7 +77,7 @@ impl Automata {
         }
     }
 
-    /// Reads on, and adds the signatures that match by then.
+    /// Reads more bytes, and adds the signatures that match by now.
     #[inline]
     pub(super) fn read(&self, transport: Transport, position: &mut Position, bytes: &[u8], matched: &mut Matched) {
         let read = |one: &One, state: Option<StateID>, matched: &mut Matched| one.read(state?, bytes, matched);
@@ -84,7 +85,7 @@ impl Automata {
         position.at_ports = read(&self.at_ports[transport as usize], position.at_ports, matched);
     }
 
-    /// The memory of all tables, in bytes.
+    /// Returns the memory of all tables, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.anywhere.iter().chain(&self.at_ports).map(|one| one.dfa.memory_usage()).sum()
     }
@@ -116,12 +117,13 @@ impl One {
                 self.note(state, matched);
             }
         }
-        // A match is seen one byte later than it ends. No signature of a stream asks for its end.
+        // The automaton reports a match one byte after its end. No signature of a stream is anchored at the
+        // end.
         self.note(self.dfa.next_eoi_state(state), matched);
         Some(state)
     }
 
-    /// Adds the signatures that match in this state, if it is one in which some do.
+    /// Adds the signatures that match in this state.
     #[inline]
     fn note(&self, state: StateID, matched: &mut Matched) {
         if self.dfa.is_match_state(state) {
@@ -142,7 +144,8 @@ mod tests {
         assert!(bytes < 24 << 20, "{bytes} bytes");
     }
 
-    /// Whether a signature matches a payload that comes in pieces of this length, between two of the signature's first port.
+    /// Returns whether a signature matches a payload in pieces of this length. Both ports are the signature's
+    /// first port.
     fn matches(number: usize, payload: &[u8], piece: usize) -> bool {
         let signature = &table().signatures[number];
         let port = signature.ports.first().copied().unwrap_or(0);
@@ -154,7 +157,7 @@ mod tests {
         matched.iter().any(|found| found == number)
     }
 
-    /// As a whole, and of streams in pieces of any length.
+    /// Checks examples as a whole, and those of streams also in pieces of any length.
     #[test]
     fn examples_match_as_the_table_says() {
         for example in &table().examples {
@@ -167,7 +170,7 @@ mod tests {
         }
     }
 
-    /// A signature that matched nothing would match every stream.
+    /// A signature that matched no bytes would match every stream.
     #[test]
     fn nothing_says_nothing() {
         for number in 0..table().signatures.len() {

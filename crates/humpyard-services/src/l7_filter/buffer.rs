@@ -1,40 +1,42 @@
-//! The buffer of one connection: its first packets in the order in which they came in, and how far its streams were read.
+//! The buffer of one connection: its first packets in the order in which they came in, and the positions in its
+//! streams.
 //!
-//! What comes later than it should is put in its place among them, and all are read anew: so what is found in them does not depend on
-//! the order in which they were handed in.
+//! A late packet is inserted at its place among them, and all packets are read again. So the result does not
+//! depend on the order in which packets are handed in.
 
 use super::engine::{Engine, Stream};
 use super::kept::Kept;
 use super::matched::Said;
 use crate::service::ServiceError;
 
-/// What is further ahead of a stream, or behind it, is of another, or of one of which much was not captured.
+/// Most bytes between a segment and its stream's position. A segment further away belongs to another stream, or
+/// much of the stream was not captured.
 const WINDOW: u32 = 1 << 17;
 
 /// The first packets of a connection.
 #[derive(Debug)]
 pub(super) struct Buffer {
     sides: [Side; 2],
-    /// Those in use first, in the order in which they came in.
+    /// The packets: those in use first, in the order in which they came in.
     entries: Box<[Entry]>,
     used: usize,
-    /// Whether there may be a segment that was not read in its place, besides the one that is looked at.
+    /// Whether a segment other than the current one may be unread at its place in the stream.
     waits: bool,
-    /// A signature that takes several datagrams in a row, and how many have matched.
+    /// A signature that needs several datagrams in a row, and the number of its matches.
     pub(super) row: (u16, u8),
-    /// Packets that were read before this buffer was there.
+    /// Packets read before this buffer was assigned.
     pub(super) before: u8,
 }
 
-/// What one side sends.
+/// One direction of a connection.
 #[derive(Debug)]
 pub(super) struct Side {
     pub(super) stream: Stream,
-    /// Where it begins, if its SYN has come.
+    /// The sequence number of its first byte, if its SYN has come.
     syn: Option<u32>,
     /// The first sequence number that was read.
     first: u32,
-    /// The sequence number that comes next, if one has come.
+    /// The next sequence number, if a segment has come.
     next: Option<u32>,
     /// Whether a byte of the stream was read.
     pub(super) begun: bool,
@@ -50,10 +52,10 @@ struct Entry {
     content: Content,
 }
 
-/// What is known of a packet.
+/// The content of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Content {
-    /// Of a datagram what was found in it.
+    /// A datagram, with the result of its signatures.
     Datagram(Said),
     /// A segment of a stream, whose bytes are kept.
     Segment(Piece),
@@ -65,31 +67,31 @@ pub(super) struct Piece {
     pub(super) side: u8,
     /// The sequence number of its first byte.
     pub(super) number: u32,
-    /// How many bytes it has, and how many of them are kept.
+    /// Its length, and the number of bytes kept, in bytes.
     pub(super) length: u32,
     pub(super) kept: u32,
-    /// Whether it was read in its place.
+    /// Whether it was read at its place.
     pub(super) read: bool,
 }
 
-/// What is to be done with a packet.
+/// How to read a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Order {
-    /// It is no part of a stream.
+    /// It is not part of a stream.
     Alone(Said),
-    /// It is next, but for so many bytes at its start that were there already.
+    /// It is next in its stream; skip this many bytes at its start, which were read before.
     Next(usize),
-    /// All of it was there already.
+    /// All its bytes were read before.
     Again,
-    /// Something before it is missing.
+    /// Bytes before it are missing.
     Early,
 }
 
 impl Buffer {
-    /// The memory that a packet takes besides what it carries, in bytes.
+    /// The memory of a packet besides its payload, in bytes.
     pub(super) const PACKET_BYTES: u64 = size_of::<Entry>() as u64;
 
-    /// An empty buffer, for so many packets.
+    /// Returns an empty buffer for this many packets.
     ///
     /// # Errors
     /// If the engine has no memory for the streams.
@@ -109,7 +111,7 @@ impl Buffer {
         })
     }
 
-    /// Makes it empty, for another connection.
+    /// Empties the buffer, for another connection.
     pub(super) fn clear(&mut self) {
         self.used = 0;
         self.before = 0;
@@ -117,7 +119,7 @@ impl Buffer {
         self.restart();
     }
 
-    /// Makes nothing of it read.
+    /// Marks all packets as unread.
     pub(super) fn restart(&mut self) {
         self.row = (0, 0);
         for side in &mut self.sides {
@@ -128,22 +130,23 @@ impl Buffer {
         self.waits = self.used > 0;
     }
 
-    /// How many packets are in it.
+    /// Returns the number of packets in the buffer.
     pub(super) const fn len(&self) -> usize {
         self.used
     }
 
-    /// Whether there is room for no more packets.
+    /// Returns whether the buffer has no room for another packet.
     pub(super) const fn is_full(&self) -> bool {
         self.used == self.entries.len()
     }
 
-    /// The number of its last packet among those that came in; 0 if it is empty.
+    /// Returns the number of its last packet among those that came in; 0 if it is empty.
     pub(super) fn last(&self) -> u64 {
         self.used.checked_sub(1).map_or(0, |last| self.entries[last].sequence)
     }
 
-    /// A side begins here. True if something of it was read from elsewhere on, and all has to be read anew.
+    /// Sets the begin of a side's stream. Returns true if the side was read from another number on, so that all
+    /// packets must be read again.
     pub(super) fn begin(&mut self, side: usize, number: u32) -> bool {
         let side = &mut self.sides[side];
         side.syn = Some(number);
@@ -154,7 +157,7 @@ impl Buffer {
         false
     }
 
-    /// Forgets the packets that came in up to this one, and where streams began.
+    /// Forgets the packets up to this one, and the begin of each stream.
     pub(super) fn forget(&mut self, sequence: u64) {
         let gone = self.until(sequence);
         self.entries[..self.used].rotate_left(gone);
@@ -164,8 +167,9 @@ impl Buffer {
         self.restart();
     }
 
-    /// Puts a packet in its place, for which the last may have to go, and its bytes where they are kept; its index, or none if all
-    /// that are there came in before it, and there is no room. Where those cannot be read anew its place is behind them.
+    /// Inserts a packet at its place, and keeps its bytes; a full buffer loses its last packet. Returns the
+    /// packet's index. `None`: the buffer is full, and all its packets came in earlier. If the packets cannot
+    /// be read again, the place is behind them.
     pub(super) fn insert(&mut self, kept: &mut Kept, sequence: u64, content: Content, bytes: &[u8]) -> Option<usize> {
         let last = self.last();
         let in_order = last <= sequence || !self.is_in(kept);
@@ -179,12 +183,12 @@ impl Buffer {
         Some(at)
     }
 
-    /// Whether the bytes of all its packets are there, to be read anew.
+    /// Returns whether the bytes of all its packets are still kept, so that they can be read again.
     pub(super) fn is_in(&self, kept: &Kept) -> bool {
         self.entries[..self.used].iter().all(|entry| kept.has(entry.start))
     }
 
-    /// How many of its packets came in up to this one.
+    /// Returns how many of its packets came in up to this one.
     fn until(&self, sequence: u64) -> usize {
         self.entries[..self.used].partition_point(|entry| entry.sequence <= sequence)
     }
@@ -198,14 +202,15 @@ impl Buffer {
         self.used -= 1;
     }
 
-    /// Forgets all packets behind the first so many.
+    /// Forgets all packets after the first `packets`.
     pub(super) fn truncate(&mut self, packets: usize) {
         self.used = packets;
     }
 
-    /// Finds out where in its stream a packet belongs; all before it have been looked at.
+    /// Finds the place of a packet in its stream. All packets before it must have been placed.
     ///
-    /// A stream of which no SYN has come begins with the lowest number: where this one is lower than those read, they have not been read.
+    /// A stream without a SYN begins with its lowest number. If this packet's number is lower than those read,
+    /// the others become unread.
     pub(super) fn place(&mut self, at: usize) -> Order {
         let Piece { side, number, length, .. } = match self.entries[at].content {
             Content::Datagram(said) => return Order::Alone(said),
@@ -228,7 +233,7 @@ impl Buffer {
             return if behind < length { Order::Next(behind as usize) } else { Order::Again };
         }
         if number.wrapping_sub(next) > WINDOW {
-            // The stream goes on somewhere else.
+            // The stream continues at another number.
             (side.first, side.next) = (number, Some(number));
             return Order::Next(0);
         }
@@ -236,7 +241,7 @@ impl Buffer {
         Order::Early
     }
 
-    /// Makes the segments of a side among the first so many packets unread.
+    /// Marks the segments of a side among the first `packets` packets as unread.
     fn unread(&mut self, packets: usize, of: usize) {
         for entry in &mut self.entries[..packets] {
             if let Content::Segment(piece) = &mut entry.content {
@@ -245,7 +250,7 @@ impl Buffer {
         }
     }
 
-    /// A segment's side, whose stream it has joined now, and its bytes, but for so many of the first.
+    /// Marks a segment as read. Returns its side, and its bytes without the first `old`.
     pub(super) fn join<'a>(&mut self, kept: &'a Kept, at: usize, old: usize) -> (&mut Side, &'a [u8]) {
         let Entry { start, content: Content::Segment(piece), .. } = &mut self.entries[at] else {
             unreachable!("datagrams have no place in a stream")
@@ -257,7 +262,8 @@ impl Buffer {
         (side, &bytes[old.min(bytes.len())..])
     }
 
-    /// Of the packets up to this one a segment that was early, and is no more: its index, and how many of its bytes were there already.
+    /// Finds a segment up to this packet that was early, and is next now. Returns its index, and how many of
+    /// its bytes were read before.
     pub(super) fn next_piece(&mut self, upto: usize) -> Option<(usize, usize)> {
         if !self.waits {
             return None;
@@ -278,7 +284,7 @@ impl Buffer {
         None
     }
 
-    /// The bytes of a segment that nothing has led to.
+    /// Returns the bytes of a segment that is still early.
     pub(super) fn waiting<'a>(&self, kept: &'a Kept, at: usize) -> Option<&'a [u8]> {
         let Entry { start, content: Content::Segment(piece), .. } = self.entries[at] else { return None };
         (!piece.read).then(|| kept.get(start, piece.kept))
@@ -302,7 +308,7 @@ mod tests {
         Content::Segment(Piece { side: 0, number, length, kept: length, read: false })
     }
 
-    /// Looks at the packets from this one on, and adds to `read` what the stream goes on by.
+    /// Places the packets from this one on, and appends the new bytes of the stream to `read`.
     fn look((buffer, kept): &mut (Buffer, Kept), mut at: usize, read: &mut Vec<u8>) -> Vec<Order> {
         let mut orders = Vec::new();
         while at < buffer.len() {
@@ -356,7 +362,7 @@ mod tests {
         assert_eq!((&read[..], buffer.0.len()), (&b"abcdefghnew"[..], 5));
     }
 
-    /// Without a SYN the lowest number is the beginning; with one it is that.
+    /// Without a SYN, a stream begins with its lowest number; with a SYN, at the SYN's number.
     #[test]
     fn where_a_stream_begins() {
         let (mut buffer, mut read) = (buffer(8), Vec::new());
@@ -389,8 +395,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the order in which overlapping segments are handed in, what is read is what is read when they come in order, and
-        /// that is the stream as far as it has no hole.
+        /// For any order of overlapping segments, the bytes read are those read in order: the stream up to its
+        /// first gap.
         #[test]
         fn any_order(
             start: u32,

@@ -1,8 +1,8 @@
-//! What is known of connections, shared by all instances: verdicts, and for connections that have none yet the buffers in which
-//! their streams are put together.
+//! The connections, shared by all instances: their verdicts, and the buffers that reassemble the streams of
+//! connections without a verdict.
 //!
-//! It is in parts, each behind a lock of its own, so that workers seldom wait for each other, though the packets of one
-//! connection may be with several of them. All memory is taken at the start.
+//! The table has parts, each with its own lock, so that workers seldom wait for each other. Several workers may
+//! have packets of one connection. All memory is allocated at the start.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,61 +13,62 @@ use super::kept::Kept;
 use crate::memory::Memory;
 use crate::service::ServiceError;
 
-/// Parts; a power of two.
+/// Parts of the table; a power of two.
 const PARTS: usize = 32;
-/// So many buffers of each part stay as they are after they were given back, for packets that were overtaken; more would only be
-/// out of the processor's caches when they are needed again.
+/// Buffers per part that keep their packets after they were returned, for packets that were overtaken. With
+/// more, a reused buffer would no longer be in the processor's caches.
 const KEPT: usize = 32;
 
-/// The memory that so many buffers take for so many packets of so many bytes, in bytes; streams of Vectorscan take more.
+/// Returns the memory of `buffers` buffers for `packets` packets of `bytes` bytes, in bytes. Streams of
+/// Vectorscan need more.
 pub(super) const fn buffered(buffers: u64, packets: u64, bytes: u64) -> u64 {
     let parts = PARTS as u64;
     let places = size_of::<Place>() as u64 + packets * Buffer::PACKET_BYTES;
     parts * (buffers.div_ceil(parts) * (places + bytes) + packets * bytes)
 }
 
-/// What is known of a connection.
+/// The state of a connection.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Known {
     pub(super) state: State,
-    /// Packets that were read for it.
+    /// Packets read for it.
     pub(super) examined: u8,
-    /// The side and the number of its SYN, if that has come.
+    /// The side and the number of its SYN, if it has come.
     syn: Option<(bool, u32)>,
     /// Whether a FIN or a reset has come.
     closed: bool,
-    /// The number of its SYN among the packets that came in, or of the first that is known.
+    /// The number of its SYN, or else of its first known packet, among the packets that came in.
     since: u64,
-    /// The number of the packet that brought the verdict; what came in before it may bring another.
+    /// The number of the packet that gave the verdict. A packet that came in earlier may change it.
     pub(super) decided: u64,
-    /// The buffer it was given.
+    /// The buffer that it got.
     buffer: u32,
-    /// The buffer still has its packets if that has this ticket; 0 if it never had one.
+    /// The ticket: the buffer still has its packets if its ticket is the same. 0: it never had a buffer.
     ticket: u32,
 }
 
-/// Whether it is known what a connection speaks.
+/// The verdict on a connection, if there is one.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) enum State {
-    /// Nothing was seen of it.
+    /// No packet was seen.
     #[default]
     New,
-    /// Not yet (`NO_MATCH_YET`).
+    /// No verdict yet (`NO_MATCH_YET`).
     Open,
-    /// This protocol.
+    /// The protocol was found.
     Found(u8),
-    /// None of its first packets said anything (`NO_MATCH`).
+    /// No signature matched its first packets (`NO_MATCH`).
     NoMatch,
 }
 
 impl State {
-    /// Whether there is a verdict.
+    /// Returns whether there is a verdict.
     #[inline]
     pub(super) const fn is_verdict(self) -> bool {
         matches!(self, Self::Found(_) | Self::NoMatch)
     }
 
-    /// The protocol, where it is known.
+    /// Returns the protocol, if it is known.
     #[inline]
     pub(super) const fn protocol(self) -> Option<u8> {
         if let Self::Found(protocol) = self { Some(protocol) } else { None }
@@ -75,14 +76,15 @@ impl State {
 }
 
 impl Known {
-    /// Whether a packet with this number came in before the connection began: it is of one before it.
+    /// Returns whether a packet with this number came in before the connection began: it belongs to an earlier
+    /// connection.
     #[inline]
     pub(super) fn is_before(&self, sequence: u64) -> bool {
         self.syn.is_some() && sequence < self.since
     }
 
-    /// A side has asked for a connection. True if it is another than the one that is known: that began elsewhere, is over, or had
-    /// come so far without a SYN.
+    /// Handles a SYN. Returns true if it starts another connection than the known one: the known one has
+    /// another SYN or none, or is closed.
     pub(super) fn on_syn(&mut self, side: usize, number: u32, sequence: u64) -> bool {
         let syn = Some((side == 1, number));
         if self.syn == syn && !self.closed {
@@ -93,7 +95,7 @@ impl Known {
         another
     }
 
-    /// A packet of it has come, and may have closed it.
+    /// Handles a packet, which may close the connection.
     #[inline]
     pub(super) fn on_packet(&mut self, sequence: u64, closes: bool) {
         self.closed |= closes;
@@ -108,32 +110,32 @@ pub(super) struct Connections {
     parts: Box<[Mutex<Part>]>,
 }
 
-/// Some of the connections.
+/// One part of the table.
 pub(super) struct Part {
     known: Memory<Known>,
     buffers: Box<[Place]>,
-    /// What the packets in the buffers carry.
+    /// The payloads of the packets in the buffers.
     kept: Kept,
-    /// Buffers that were given back, the last at the end.
+    /// Returned buffers, the latest at the end.
     free: VecDeque<u32>,
-    /// The buffer that is taken next from a connection, where none is free.
+    /// The buffer to take next from a connection if none is free.
     hand: u32,
     /// The last ticket given.
     ticket: u32,
 }
 
-/// A buffer.
+/// A buffer, with its owner.
 struct Place {
-    /// The ticket of the connection whose packets are in it.
+    /// The ticket of the connection whose packets are in the buffer.
     ticket: u32,
-    /// Whether it is that connection's still, or free.
+    /// Whether that connection still owns it; otherwise it is free.
     lent: bool,
     buffer: Buffer,
 }
 
 impl Connections {
-    /// Room for so many connections, and so many buffers for so many packets; what these carry is kept as if it were so many bytes in
-    /// each buffer.
+    /// Returns a table for `connections` connections, and `buffers` buffers of `packets` packets. The buffers
+    /// share the memory of `bytes` bytes each for payloads.
     ///
     /// # Errors
     /// If the engine has no memory for their streams.
@@ -145,7 +147,7 @@ impl Connections {
     ) -> Result<Self, ServiceError> {
         let part = || {
             let place = || Ok(Place { ticket: 0, lent: false, buffer: Buffer::new(packets, engine)? });
-            // One connection's packets have room in any case.
+            // There is always room for the packets of one connection.
             let kept = Kept::new((buffers.div_ceil(PARTS) + usize::from(packets)) * bytes);
             let buffers = (0..buffers.div_ceil(PARTS)).map(|_| place());
             let buffers: Box<[Place]> = buffers.collect::<Result<_, ServiceError>>()?;
@@ -156,17 +158,17 @@ impl Connections {
         Ok(Self { parts: (0..PARTS).map(|_| part()).collect::<Result<_, ServiceError>>()? })
     }
 
-    /// The part of a connection. The key must be a hash.
+    /// Locks the part of a connection. The key must be a hash.
     #[inline]
     pub(super) fn part(&self, key: u64) -> MutexGuard<'_, Part> {
         let part = &self.parts[(key >> 32) as usize % PARTS];
-        // A panic while it was held left at worst one connection as it should not be.
+        // A panic under the lock leaves at most one connection in a wrong state.
         part.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Part {
-    /// What is known of a connection.
+    /// Returns the state of a connection.
     #[inline]
     pub(super) fn get(&mut self, key: u64) -> &mut Known {
         let (known, forgotten) = self.known.get(key);
@@ -182,7 +184,8 @@ impl Part {
         known
     }
 
-    /// What is known of a connection, with its buffer: an empty one if it has none, for which another connection may lose its own.
+    /// Returns the state of a connection, with its buffer. A connection without one gets an empty buffer, which
+    /// another connection may lose.
     pub(super) fn with_buffer(&mut self, key: u64) -> (&mut Known, &mut Buffer, &mut Kept) {
         let (known, _) = self.known.get(key);
         let place = &self.buffers[known.buffer as usize];
@@ -202,7 +205,8 @@ impl Part {
         (known, &mut self.buffers[at].buffer, &mut self.kept)
     }
 
-    /// What is known of a connection that has given its buffer back, with that, if its packets are still there, and what they carry.
+    /// Returns the state of a connection that has returned its buffer, and the buffer, if its packets are still
+    /// there.
     pub(super) fn kept(&mut self, key: u64) -> Option<(&mut Known, &mut Buffer, &mut Kept)> {
         let (known, _) = self.known.get(key);
         let Place { ticket, buffer, .. } = &mut self.buffers[known.buffer as usize];
@@ -210,7 +214,8 @@ impl Part {
         is_there.then_some((known, buffer, &mut self.kept))
     }
 
-    /// Takes back the buffer of a connection that has its verdict. Its packets stay there until another connection needs it.
+    /// Takes back the buffer of a connection that has its verdict. The packets stay until another connection
+    /// needs the buffer.
     pub(super) fn give_back(&mut self, key: u64) {
         let (known, _) = self.known.get(key);
         let place = &mut self.buffers[known.buffer as usize];
@@ -219,15 +224,15 @@ impl Part {
         }
     }
 
-    /// Lends a connection the buffer again that it has given back, and in which its packets are still.
+    /// Lends a connection its returned buffer again, which must still have its packets.
     pub(super) fn lend_again(&mut self, key: u64) {
         let (known, _) = self.known.get(key);
         self.buffers[known.buffer as usize].lent = true;
         self.free.retain(|&buffer| buffer != known.buffer);
     }
 
-    /// Another connection begins between the same addresses and ports, with the packet of this number. It has of what is known of
-    /// that before it how it began, and the packets that came in later.
+    /// Begins another connection between the same addresses and ports, with the packet of this number. It keeps
+    /// the SYN in the state, and the packets that came in later.
     pub(super) fn begin_anew(&mut self, key: u64, sequence: u64) -> &mut Known {
         let (known, _) = self.known.get(key);
         let place = &mut self.buffers[known.buffer as usize];
@@ -241,7 +246,7 @@ impl Part {
     }
 }
 
-/// A buffer that was given back a while ago, or of few the one that was so first.
+/// Takes a free buffer: one returned a while ago, or, if few are free, the one returned first.
 fn free(buffers: &mut VecDeque<u32>) -> Option<u32> {
     let longest = buffers.len().saturating_sub(1 + KEPT);
     buffers.remove(longest)
@@ -254,7 +259,7 @@ mod tests {
     use super::*;
     use crate::l7_filter::engine::EngineName;
 
-    /// However many connections come and go, every buffer belongs to one of them or is free.
+    /// However many connections come and go, every buffer belongs to one connection or is free.
     #[test]
     fn no_buffer_is_lost_and_none_has_two_owners() {
         let connections = Connections::new(64, 40, (2, 64), &Engine::new(EngineName::Regex).unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! What reads the bytes: the automata of this crate, or Vectorscan.
+//! The matching engine: the automata of this crate, or Vectorscan.
 
 use core::fmt;
 
@@ -12,7 +12,7 @@ use super::vectorscan::{Databases, Reader, StreamOfBytes};
 use crate::service::ServiceError;
 
 choice! {
-    /// What reads the bytes.
+    /// The name of an engine.
     pub enum EngineName {
         /// Dense automata by `regex-automata`.
         Regex = "regex",
@@ -21,7 +21,7 @@ choice! {
     }
 }
 
-/// An engine of one instance: what it shares with others, and its scratch space.
+/// An engine of one instance: its shared tables, and its own scratch space.
 #[derive(Clone, Debug)]
 pub(super) enum Engine {
     Regex(&'static Automata),
@@ -29,7 +29,7 @@ pub(super) enum Engine {
     Vectorscan(Reader),
 }
 
-/// How far the stream of one side of a connection has been read.
+/// The position in the stream of one side of a connection.
 #[derive(Default)]
 pub(super) struct Stream {
     position: Position,
@@ -44,10 +44,10 @@ impl fmt::Debug for Stream {
 }
 
 impl Engine {
-    /// An engine.
+    /// Returns an engine.
     ///
     /// # Errors
-    /// If this program was built without it, or the library has no room.
+    /// If this program was built without the engine, or the library has no memory.
     pub(super) fn new(name: EngineName) -> Result<Self, ServiceError> {
         match name {
             EngineName::Regex => Ok(Self::Regex(automata())),
@@ -61,7 +61,7 @@ impl Engine {
         }
     }
 
-    /// A stream, with the memory that this engine needs for it.
+    /// Returns a stream, with the memory that this engine needs for it.
     pub(super) fn stream(&self) -> Result<Stream, ServiceError> {
         match self {
             Self::Regex(_) => Ok(Stream::default()),
@@ -70,7 +70,7 @@ impl Engine {
         }
     }
 
-    /// Puts a stream before its first byte.
+    /// Resets a stream to before its first byte.
     #[inline]
     pub(super) fn begin(&mut self, stream: &mut Stream, ports: (u16, u16)) {
         match self {
@@ -80,7 +80,7 @@ impl Engine {
         }
     }
 
-    /// Reads what comes next in a stream, and adds the signatures that match by then.
+    /// Reads the next bytes of a stream, and adds the signatures that match by now.
     #[inline]
     pub(super) fn read(&mut self, stream: &mut Stream, bytes: &[u8], matched: &mut Matched) {
         match self {
@@ -92,7 +92,7 @@ impl Engine {
         }
     }
 
-    /// Reads what is whole by itself: a datagram, or a segment as if a stream began with it.
+    /// Reads a whole payload: a datagram, or a segment as if a stream began with it.
     #[inline]
     pub(super) fn read_whole(&mut self, transport: Transport, ports: (u16, u16), bytes: &[u8], matched: &mut Matched) {
         match self {
@@ -105,7 +105,7 @@ impl Engine {
     }
 }
 
-/// Both engines find the same signatures.
+/// Checks that both engines find the same signatures.
 #[cfg(all(test, feature = "vectorscan"))]
 #[expect(clippy::print_stderr, reason = "a test that skips must say so")]
 mod tests {
@@ -121,7 +121,7 @@ mod tests {
     struct Pair {
         engines: [Engine; 2],
         streams: [Stream; 2],
-        /// How many sets were not empty.
+        /// Number of sets that were not empty.
         found: u64,
     }
 
@@ -132,7 +132,7 @@ mod tests {
             Self { engines, streams, found: 0 }
         }
 
-        /// What an engine finds in a payload that is whole, or comes in pieces; of signatures that count at these ports.
+        /// Returns the signatures at these ports that an engine finds in a payload, whole or in pieces.
         fn find(
             &mut self,
             at: usize,
@@ -201,7 +201,7 @@ mod tests {
         assert!(packets > 40_000 && pair.found > 10_000, "{packets} packets, {} with a match", pair.found);
     }
 
-    /// Noise, and examples of the table with noise in them.
+    /// Generates noise, and examples of the table within noise.
     fn payload() -> impl Strategy<Value = Vec<u8>> {
         let noise = proptest::collection::vec(any::<u8>(), 0..300);
         let changes = proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4);

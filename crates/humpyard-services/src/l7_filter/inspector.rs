@@ -1,4 +1,4 @@
-//! From packets to verdicts.
+//! Turns packets into verdicts.
 
 use humpyard_core::frame::Frame;
 
@@ -14,25 +14,25 @@ use super::tally::Tally;
 use crate::ip::is_complete;
 use crate::service::Context;
 
-/// What an instance has for itself.
+/// The state of one instance.
 pub(super) struct Inspector {
     table: &'static Table,
     pub(super) engine: Engine,
     matched: Matched,
     pub(super) counts: Counts,
-    /// Verdicts that this instance was the one to report.
+    /// Verdicts reported by this instance.
     pub(super) reported: Tally,
 }
 
-/// What is counted.
+/// Counters.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Counts {
     pub(super) connections: u64,
     pub(super) examined_packets: u64,
     pub(super) examined_bytes: u64,
-    /// Packets that came before what belongs before them.
+    /// Packets that came before earlier packets of their stream.
     pub(super) reordered_packets: u64,
-    /// Packets of connections without a verdict, of which not all bytes were captured.
+    /// Packets cut off by the capture, of connections without a verdict.
     pub(super) cut_packets: u64,
     pub(super) marked_packets: u64,
 }
@@ -45,7 +45,7 @@ impl Inspector {
         Self { table, engine, matched, counts: Counts::default(), reported }
     }
 
-    /// The verdict on a packet's connection, as far as it is known after this packet: its protocol.
+    /// Examines a packet. Returns the protocol of its connection, if it is known after this packet.
     pub(super) fn examine(&mut self, shared: &Shared, frame: &Frame, context: &Context) -> Option<u8> {
         let (key, sequence) = (context.connection, context.sequence);
         let segment = Segment::of(frame);
@@ -74,7 +74,7 @@ impl Inspector {
         self.read(shared, &mut part, before, &segment, context)
     }
 
-    /// Reads what a packet adds to its connection, and decides.
+    /// Reads the new bytes of a packet's connection, and decides.
     fn read(
         &mut self,
         shared: &Shared,
@@ -101,7 +101,8 @@ impl Inspector {
         now.protocol()
     }
 
-    /// Puts a packet in its place in the buffer: the first from which on there is something to read, if there is.
+    /// Inserts a packet into the buffer. Returns the first packet from which on there is something to read.
+    /// `None`: there is nothing to read.
     fn take_in(
         &mut self,
         (buffer, kept): (&mut Buffer, &mut Kept),
@@ -113,7 +114,7 @@ impl Inspector {
         let carries = !segment.payload.is_empty();
         let full = buffer.is_full();
         let at = if carries { self.insert((buffer, kept), segment, sequence, bytes) } else { None };
-        // Of a full buffer the last packet had to go, and may have been read.
+        // A full buffer lost its last packet, which may have been read.
         let overtaken = at.is_some_and(|at| full || at + 1 < buffer.len());
         self.counts.reordered_packets += u64::from(overtaken);
         if anew || overtaken {
@@ -150,7 +151,7 @@ impl Inspector {
         buffer.insert(kept, sequence, content, stays)
     }
 
-    /// Reads the packets from this one on, all before which have been, up to the one that settles it.
+    /// Reads the packets from this one on, until one decides. All packets before it were read.
     fn judge(
         &mut self,
         (buffer, kept): (&mut Buffer, &mut Kept),
@@ -176,7 +177,8 @@ impl Inspector {
         self.read_what_waits((buffer, kept), ports).map_or(State::NoMatch, State::Found)
     }
 
-    /// What is said by a packet, and by those that were early and are no more with it; none if it brings nothing new.
+    /// Returns the result of a packet, and of early segments that are next with it. `None`: it has no new
+    /// bytes.
     fn look_at(&mut self, (buffer, kept): (&mut Buffer, &Kept), at: usize, ports: (u16, u16)) -> Option<Said> {
         let old = match buffer.place(at) {
             Order::Alone(said) => return Some(said),
@@ -197,7 +199,7 @@ impl Inspector {
         Some(self.matched.says(self.table, ports))
     }
 
-    /// Reads what one side's stream goes on with.
+    /// Reads the next bytes of one side's stream.
     fn read_on(&mut self, side: &mut Side, payload: &[u8], ports: (u16, u16)) {
         self.counts.examined_bytes += payload.len() as u64;
         if side.begun {
@@ -209,7 +211,7 @@ impl Inspector {
         self.engine.read(&mut side.stream, payload, &mut self.matched);
     }
 
-    /// Reads segments that came too early each by itself: what is before them will not come in time.
+    /// Reads each segment that is still early by itself: the bytes before it will not come in time.
     fn read_what_waits(&mut self, (buffer, kept): (&Buffer, &Kept), ports: (u16, u16)) -> Option<u8> {
         (0..buffer.len()).find_map(|at| {
             let bytes = buffer.waiting(kept, at)?;
@@ -219,7 +221,7 @@ impl Inspector {
         })
     }
 
-    /// Takes in what one packet says: the protocol, if that is sure by now.
+    /// Adds the result of one packet. Returns the protocol, if it is certain by now.
     fn learn(&self, (candidate, times): &mut (u16, u8), said: Said) -> Option<u8> {
         match said {
             Said::Protocol(protocol) => Some(protocol),

@@ -1,26 +1,26 @@
-//! What packets carried, kept for a while.
+//! Keeps payloads of packets for a while.
 //!
-//! All packets of a part of the table share one room, side by side in the order in which they were handed in, so that what is
-//! written is next to what was written last, and only as much memory is touched as there are bytes.
+//! All packets of a part of the table share one ring of bytes, in the order in which they were handed in. New
+//! bytes are next to the latest ones, and only as much memory is touched as there are bytes.
 
-/// Bytes of packets: new ones take the room of those that have been there longest.
+/// Payloads of packets. New bytes overwrite the oldest ones.
 pub(super) struct Kept {
     room: Box<[u8]>,
-    /// Where the next ones go.
+    /// Where the next bytes go.
     at: usize,
-    /// How many there were in all, with what was left over at the end of the room.
+    /// Bytes written in all, including those skipped at the end of the ring.
     written: u64,
-    /// What was put here before this many is gone.
+    /// Bytes written before this count are overwritten.
     gone: u64,
 }
 
 impl Kept {
-    /// Room for so many bytes.
+    /// Returns a ring of this many bytes.
     pub(super) fn new(bytes: usize) -> Self {
         Self { room: vec![0; bytes].into(), at: 0, written: 0, gone: 0 }
     }
 
-    /// Keeps these, which are no more than there is room for; they are found again by the number that it gives.
+    /// Keeps these bytes, which must fit into the ring. Returns a number to find them.
     #[inline]
     pub(super) fn put(&mut self, bytes: &[u8]) -> u64 {
         let left = self.room.len() - self.at;
@@ -36,7 +36,7 @@ impl Kept {
         start
     }
 
-    /// Keeps so many bytes no longer, if they are the last: for what turned out to be there already.
+    /// Removes these bytes, if they are the latest ones: for bytes that turn out to be duplicates.
     pub(super) fn take_back(&mut self, start: u64, bytes: u32) {
         if start + u64::from(bytes) == self.written {
             self.written = start;
@@ -44,13 +44,13 @@ impl Kept {
         }
     }
 
-    /// Whether all are there that were put here from this number on.
+    /// Returns whether all bytes from this number on are still there.
     #[inline]
     pub(super) const fn has(&self, start: u64) -> bool {
         start >= self.gone
     }
 
-    /// So many bytes by their number; none if others have taken their room.
+    /// Returns bytes by their number; empty if they are overwritten.
     #[inline]
     pub(super) fn get(&self, start: u64, bytes: u32) -> &[u8] {
         if !self.has(start) {
@@ -78,7 +78,7 @@ mod tests {
                 *sum += bytes.len();
                 Some(*sum)
             });
-            // What was taken back took room, and at its end less than the longest may be left over.
+            // Removed bytes took room, and up to the longest payload may be skipped at the end of the ring.
             let last = last.take_while(|&sum| sum <= 200 - 40 - 40).count();
             for (age, (start, bytes)) in put.iter().rev().enumerate() {
                 let found = kept.get(*start, bytes.len() as u32);

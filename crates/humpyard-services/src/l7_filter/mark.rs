@@ -1,4 +1,4 @@
-//! What verdicts do: drop, weigh, redirect, mark for others.
+//! The actions of verdicts: drop, weight, service, firewall mark.
 
 use humpyard_core::id::{Id, ServiceId};
 use humpyard_core::name::unknown_of_many;
@@ -8,11 +8,11 @@ use humpyard_core::unit::Weight;
 use super::table::Table;
 use crate::service::{Mark, ServiceError};
 
-/// Names of protocols, as they were given.
+/// Names of protocols, as given.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Debug)]
 pub struct Names(pub String);
 
-/// Takes every text: the service says more exactly what is wrong with a name.
+/// Accepts every text; the service reports a wrong name more precisely.
 impl ParameterValue for Names {
     const ACCEPTS: &'static str = "names of protocols, separated by `;`, or nothing";
 
@@ -25,11 +25,11 @@ impl ParameterValue for Names {
     }
 }
 
-/// Names of protocols with a number each, as they were given.
+/// Names of protocols with a number each, as given.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Debug)]
 pub struct Marks(pub String);
 
-/// Takes every text: the service says more exactly what is wrong with it.
+/// Accepts every text; the service reports an error more precisely.
 impl ParameterValue for Marks {
     const ACCEPTS: &'static str = "PROTOCOL=NUMBER, several separated by `;`, or nothing";
 
@@ -42,7 +42,7 @@ impl ParameterValue for Marks {
     }
 }
 
-/// What the verdict of each protocol does.
+/// The action of each protocol's verdict.
 #[derive(Clone, Debug)]
 pub(super) struct Actions {
     drops: Vec<bool>,
@@ -51,7 +51,7 @@ pub(super) struct Actions {
 
 impl Actions {
     /// # Errors
-    /// If there is no such protocol, or a number is none that can be meant.
+    /// If there is no such protocol, or a number is out of range.
     pub(super) fn new(
         table: &Table,
         drop: &Names,
@@ -99,12 +99,12 @@ impl Actions {
         self.marks[usize::from(protocol)]
     }
 
-    /// Whether marks give weights.
+    /// Returns whether marks set weights.
     pub(super) fn weigh(&self) -> bool {
         self.marks.iter().flatten().any(|mark| mark.weight.is_some())
     }
 
-    /// The services that marks name.
+    /// Returns the services that marks name.
     pub(super) fn services(&self) -> Vec<ServiceId> {
         self.marks.iter().flatten().filter_map(|mark| mark.service).collect()
     }
@@ -119,7 +119,7 @@ fn pair<'a>(parameter: &str, item: &'a str) -> Result<(&'a str, u32), ServiceErr
     pair.ok_or_else(|| no_number(parameter, item, "it reads PROTOCOL=NUMBER"))
 }
 
-/// A number, in hexadecimal behind `0x`, as masks of marks are written.
+/// Reads a number; in hexadecimal behind `0x`, the usual form of masks.
 fn whole(text: &str) -> Option<u32> {
     match text.strip_prefix("0x") {
         Some(digits) if !digits.starts_with('+') => u32::from_str_radix(digits, 16).ok(),

@@ -1,26 +1,26 @@
-//! What matches: a set of signatures, and what that says of a packet.
+//! Sets of matching signatures, and their result for a packet.
 
 use super::table::Table;
 
-/// Which signatures match, by their indices.
+/// The set of matching signatures, by index.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Matched {
     words: Box<[u64]>,
 }
 
-/// What the signatures that match say of a packet.
+/// The result of the matching signatures for a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Said {
-    /// None matches.
+    /// No signature matches.
     Nothing,
-    /// It is of this protocol.
+    /// The packet has this protocol.
     Protocol(u8),
-    /// This signature matches, which takes several in a row.
+    /// This signature matches, but needs several datagrams in a row.
     Maybe(u16),
 }
 
 impl Matched {
-    /// An empty set, with room for so many signatures.
+    /// Returns an empty set, with room for this many signatures.
     pub(super) fn new(signatures: usize) -> Self {
         Self { words: vec![0; signatures.div_ceil(64)].into() }
     }
@@ -35,7 +35,7 @@ impl Matched {
         self.words.fill(0);
     }
 
-    /// Its members, the first of the table first.
+    /// Returns its members, in the order of the table.
     #[inline]
     pub(super) fn iter(&self) -> impl Iterator<Item = usize> {
         self.words.iter().enumerate().flat_map(|(at, &word)| {
@@ -45,7 +45,8 @@ impl Matched {
         })
     }
 
-    /// What it says of a packet between these ports: the first of the table that is sure, else the first.
+    /// Returns the result for a packet between these ports: the first certain signature of the table, else the
+    /// first one.
     #[inline]
     pub(super) fn says(&self, table: &Table, ports: (u16, u16)) -> Said {
         let mut said = Said::Nothing;

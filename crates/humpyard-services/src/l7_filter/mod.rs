@@ -1,41 +1,52 @@
-//! L7-filter: the protocol of each connection by what it carries, as a mark on the packets that follow.
+//! L7-filter: finds the protocol of each connection from its payload, and marks the packets that follow.
 //!
 //! # Work
-//! The first packets of a connection that carry something, up to `packets` of them, are its connection buffer: what TCP carries is
-//! put in the order of its sequence numbers, side by side, and held against the table of signatures from its first byte on; a
-//! datagram is held against it by itself. Until a signature matches the verdict is "no match yet", then it is the protocol,
-//! and after `packets` packets it is "no match". The verdict is the connection's: the packets that follow are not looked into.
-//! What the verdict is to do is said for each protocol: `drop` drops the packet that brought it and those that follow; `weight`
-//! and `service` mark the flows of the connection, so that the driver gives their client that weight, and their later packets
-//! to that service; `fwmark` marks this packet and those that follow for other programs of the machine ([`Mark`](crate::Mark)).
+//! The first packets of a connection that have a payload, up to `packets`, form its connection buffer. TCP
+//! payloads are put in the order of their sequence numbers, for each side, and matched against the table of
+//! signatures from the first byte on. Each datagram is matched by itself.
 //!
-//! A segment is read twice: as what its stream goes on with, and as if a stream began with it. The second finds what is spoken
-//! in connections whose beginning was not seen.
+//! The verdict is "no match yet" until a signature matches, then the protocol; after `packets` packets it is
+//! "no match". The verdict is the connection's: later packets are not inspected. Each protocol may have
+//! actions:
+//!
+//! - `drop` drops the packet that gave the verdict, and those that follow.
+//! - `weight` and `service` mark the flows of the connection: the driver gives their client that weight, and
+//!   their later packets to that service.
+//! - `fwmark` marks this packet and those that follow for other programs of the machine
+//!   ([`Mark`](crate::Mark)).
+//!
+//! A segment is read twice: as the continuation of its stream, and as if a stream began with it. The second
+//! reading finds protocols of connections whose beginning was not seen.
 //!
 //! # Source
-//! The L7-filter of the PS-HRW paper (section V.A): connection buffers of up to eight packets, the table in which they are put together,
-//! and marks. The signatures are of our own writing, from the documents that `signatures.txt` names: a protocol, its patterns,
-//! and bytes that they must and must not match.
+//! The L7-filter of the PS-HRW paper (section V.A): connection buffers of up to eight packets, the table that
+//! reassembles them, and marks. We wrote the signatures ourselves, from the documents that `signatures.txt`
+//! names: a protocol, its patterns, and bytes that they must and must not match.
 //!
 //! # Several workers
-//! All instances share what is known of connections: the packets of one connection may be with several workers at once, and overtake
-//! each other. The verdict is that on the first packets in the order in which they came in ([`Context::sequence`]): a packet that
-//! was overtaken is put in its place among those that the buffer has, and they are read anew. So a verdict comes with the first packet
-//! that says something, whatever is missing before that, and is mended where one that came in earlier says something else. In
-//! the end it does not depend on who was faster. A buffer whose connection has its verdict keeps its packets for that until another
-//! connection needs it, of each part of the table 32 connections later.
+//! All instances share the connections: several workers may process packets of one connection at once, and
+//! packets may overtake each other. The verdict is that on the first packets in the order in which they came in
+//! ([`Context::sequence`]). A packet that was overtaken is inserted at its place in the buffer, and the packets
+//! are read again.
+//!
+//! So the first packet that matches gives a verdict, even if earlier packets are missing. An earlier packet
+//! that comes later may change it. In the end, the verdict does not depend on the speed of workers. For that, a
+//! connection with a verdict keeps its packets in its buffer until another connection needs the buffer: in each
+//! part of the table, 32 connections later.
 //!
 //! # Beginnings and ends
-//! The stream of a side begins behind its SYN; where none has come, with the lowest sequence number among the first packets. A
-//! connection begins with a SYN of another number than the one that is known, or with any after a FIN or a reset; then nothing of
-//! what was known between the same addresses and ports counts. Other connections end when their place is needed.
+//! The stream of a side begins behind its SYN; without a SYN, with the lowest sequence number among the first
+//! packets. A connection begins with a SYN of another number than the known one, or with any SYN after a FIN or
+//! a reset. It has nothing from the earlier connection between the same addresses and ports. Other connections
+//! end when their place is needed.
 //!
 //! # Departures
-//! * The paper's buffers are read anew, from their first byte, with each packet that joins them. Here the automaton goes on where
-//!   it was, unless a packet was overtaken.
-//! * A buffer has each side's stream by itself, not what both say in turn: signatures begin at the first byte of a side.
-//! * Datagrams are not joined: they have beginnings of their own. Fragments of IP are not put together.
-//! * What another protocol carries is not looked for (a web page over TLS is `tls`), nor what a tunnel does.
+//! * The paper reads its buffers again, from the first byte, with each packet that joins them. Here the
+//!   automaton continues at its state, unless a packet was overtaken.
+//! * A buffer has the stream of each side, not the dialogue of both: signatures begin at the first byte of a
+//!   side.
+//! * Datagrams are not joined: each has its own beginning. IP fragments are not reassembled.
+//! * Protocols inside others are not found: a web page over TLS is `tls`. Neither are protocols inside tunnels.
 
 mod automaton;
 mod buffer;
@@ -95,29 +106,29 @@ params! {
     }
 }
 
-/// The most bytes that all buffers together have.
+/// Most bytes of all buffers together.
 const BUFFERED_MAX: u64 = 4 << 30;
 
-/// A signature of the table, to be shown or compared.
+/// A signature of the table, for display or comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ListedSignature {
-    /// The protocol, as results name it.
+    /// The protocol, as in results.
     pub protocol: &'static str,
-    /// Where its messages are written down.
+    /// The specification of its messages.
     pub source: &'static str,
-    /// What carries it: `tcp`, `udp`, or `ip`.
+    /// Its transport: `tcp`, `udp`, or `ip`.
     pub transport: &'static str,
-    /// A regular expression over bytes, to be matched from the first on.
+    /// A regular expression over bytes, anchored at the first byte.
     pub pattern: &'static str,
 }
 
-/// Every protocol that can be known, by its name, with the document that its messages are written down in.
+/// Returns the name of every protocol in the table, with the specification of its messages.
 pub fn protocols() -> impl Iterator<Item = (&'static str, &'static str)> {
     table().protocols.iter().map(|protocol| (protocol.name, protocol.source))
 }
 
-/// Every signature, in the order in which they count.
+/// Returns every signature, in the order in which they count.
 pub fn signatures() -> impl Iterator<Item = ListedSignature> {
     table().signatures.iter().map(|signature| {
         let protocol = &table().protocols[usize::from(signature.protocol)];
@@ -126,7 +137,7 @@ pub fn signatures() -> impl Iterator<Item = ListedSignature> {
     })
 }
 
-/// What all instances share.
+/// The data that all instances share.
 struct Shared {
     connections: Connections,
     actions: Actions,
@@ -135,7 +146,7 @@ struct Shared {
     bytes: usize,
 }
 
-/// L7-filter. See the [module](self) for what it does.
+/// L7-filter; see the [module](self).
 pub struct L7Filter {
     shared: Arc<Shared>,
     inspector: Inspector,
@@ -148,7 +159,7 @@ impl fmt::Debug for L7Filter {
 }
 
 impl Clone for L7Filter {
-    /// Another instance, which shares what is known of connections.
+    /// Returns another instance, which shares the connections.
     fn clone(&self) -> Self {
         Self::with(Arc::clone(&self.shared), self.inspector.engine.clone())
     }

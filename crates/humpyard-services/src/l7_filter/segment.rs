@@ -1,4 +1,4 @@
-//! What one packet carries, and where in its connection that belongs.
+//! The payload of one packet, and its place in its connection.
 
 use humpyard_core::frame::Frame;
 
@@ -6,23 +6,23 @@ use super::table::Transport;
 use crate::ip::{IpPacket, protocol};
 use crate::segment::flag::{ACK, FIN, RST, SYN};
 
-/// What one packet carries, and where it belongs.
+/// The payload of one packet, and its place in its connection.
 pub(super) struct Segment<'a> {
     pub(super) transport: Transport,
-    /// Of a transport without ports the number of its protocol, twice.
+    /// The two ports. For a transport without ports, the protocol number, twice.
     pub(super) ports: (u16, u16),
-    /// As far as it was captured.
+    /// The payload, as far as it was captured.
     pub(super) payload: &'a [u8],
-    /// How much there was on the wire.
+    /// The length of the payload on the wire, in bytes.
     pub(super) length: u32,
-    /// Of TCP: the side that sends it, and the sequence number of its first byte.
+    /// For TCP: the sending side, and the sequence number of the first byte.
     pub(super) side: usize,
     pub(super) number: u32,
-    /// Whether that begins a stream.
+    /// Whether it begins a stream.
     pub(super) begins: bool,
-    /// Whether it asks for a connection.
+    /// Whether it opens a connection.
     pub(super) opens: bool,
-    /// Whether it ends one.
+    /// Whether it ends a connection.
     pub(super) closes: bool,
 }
 
@@ -48,7 +48,7 @@ impl<'a> Segment<'a> {
                 let header = whole.first_chunk::<20>()?;
                 let (from, to) = packet.addresses(frame);
                 let flags = header[13];
-                // What comes with a reset is said of the connection, and not in it.
+                // A reset's payload describes the connection, and is not part of it.
                 let payload = if flags & RST != 0 { &[] } else { upper.payload(frame) };
                 let begins = flags & SYN != 0;
                 let number = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);

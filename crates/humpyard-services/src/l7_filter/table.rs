@@ -1,15 +1,15 @@
-//! The table of signatures, read from `signatures.txt`, which says at its top how it is written.
+//! The table of signatures, read from `signatures.txt`, which describes its own format.
 
 use std::sync::OnceLock;
 
-/// What carries the bytes that a signature is held against.
+/// The unit of bytes that a signature is matched against.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Transport {
     /// The stream of one side of a TCP connection.
     Tcp,
     /// One UDP datagram.
     Udp,
-    /// What follows the IP header of a packet of another protocol; `ports` are the numbers of protocols.
+    /// The payload of an IP packet of another protocol; `ports` are protocol numbers.
     Ip,
 }
 
@@ -30,33 +30,33 @@ impl Transport {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Protocol {
     pub(super) name: &'static str,
-    /// Where its messages are written down.
+    /// The specification of its messages.
     pub(super) source: &'static str,
 }
 
-/// One way in which a protocol is known.
+/// One way to recognize a protocol.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Signature {
     /// The index of its protocol.
     pub(super) protocol: u8,
     pub(super) transport: Transport,
-    /// At these alone it counts; at any if there are none.
+    /// The ports at which it counts; empty: all ports.
     pub(super) ports: Vec<u16>,
-    /// Datagrams in a row that it takes.
+    /// Datagrams in a row that must match.
     pub(super) times: u8,
-    /// A regular expression over bytes, without its anchor at the first.
+    /// A regular expression over bytes, without its anchor at the first byte.
     pub(super) pattern: &'static str,
 }
 
 impl Signature {
-    /// Whether it counts between these ports.
+    /// Returns whether it counts between these ports.
     #[inline]
     pub(super) fn is_at(&self, ports: (u16, u16)) -> bool {
         self.ports.is_empty() || self.ports.iter().any(|&port| port == ports.0 || port == ports.1)
     }
 }
 
-/// Bytes of which the table itself says whether a signature matches them.
+/// Bytes that a signature must match, or must not match.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Example {
     /// The index of the signature.
@@ -73,7 +73,7 @@ pub(super) struct Table {
     pub(super) examples: Vec<Example>,
 }
 
-/// The one table of a program.
+/// Returns the table, which is read once per program.
 pub(super) fn table() -> &'static Table {
     static TABLE: OnceLock<Table> = OnceLock::new();
     TABLE.get_or_init(|| {
@@ -112,13 +112,13 @@ impl Table {
         Ok(())
     }
 
-    /// The index of the protocol of this name.
+    /// Returns the index of the protocol of this name.
     pub(super) fn protocol(&self, name: &str) -> Option<usize> {
         self.protocols.iter().position(|protocol| protocol.name == name)
     }
 }
 
-/// Reads what follows the transport of a signature.
+/// Reads the part of a signature behind its transport.
 fn signature(protocol: u8, transport: Transport, mut rest: &'static str) -> Result<Signature, String> {
     let (mut ports, mut times) = (Vec::new(), 1);
     while let Some((word, behind)) = rest.split_once(' ') {
@@ -135,7 +135,7 @@ fn signature(protocol: u8, transport: Transport, mut rest: &'static str) -> Resu
     Ok(Signature { protocol, transport, ports, times, pattern: rest })
 }
 
-/// The bytes that an example stands for.
+/// Returns the bytes of an example.
 fn bytes(text: &str) -> Result<Vec<u8>, String> {
     let hexadecimal = |text: Option<&str>| text.and_then(|text| u8::from_str_radix(text, 16).ok());
     let mut bytes = Vec::new();
@@ -165,7 +165,8 @@ fn bytes(text: &str) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Reads `{40x00}`: how many, of which byte, and how long that is; none if it is a brace like any other.
+/// Reads `{40x00}`. Returns the count, the byte, and the length of the text. `None`: the brace is an ordinary
+/// character.
 fn repeated(text: &str) -> Option<(usize, u8, usize)> {
     let end = text.find('}')?;
     let (count, byte) = text[1..end].split_once('x')?;

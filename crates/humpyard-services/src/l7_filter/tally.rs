@@ -1,10 +1,11 @@
-//! Verdicts, counted by all instances together: a packet that was overtaken may take back what another instance has counted.
+//! Counts of verdicts over all instances: after a packet was overtaken, one instance may take back another's
+//! count.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::connections::State;
 
-/// How many connections have which verdict: none of the protocols, and each of them.
+/// Connections by verdict: no match, and each protocol.
 #[derive(Debug)]
 pub(super) struct Tally {
     no_match: AtomicU64,
@@ -12,12 +13,12 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Nothing, of so many protocols.
+    /// Returns zero counts, for this many protocols.
     pub(super) fn new(protocols: usize) -> Self {
         Self { no_match: AtomicU64::new(0), found: (0..protocols).map(|_| AtomicU64::new(0)).collect() }
     }
 
-    /// A connection has another verdict than before.
+    /// Counts a changed verdict.
     pub(super) fn change(&self, before: State, now: State) {
         if let Some(count) = self.of(before) {
             count.fetch_sub(1, Ordering::Relaxed);
@@ -35,11 +36,11 @@ impl Tally {
         }
     }
 
-    /// Takes over what was counted elsewhere.
+    /// Takes over the counts of another tally.
     pub(super) fn take(&self, from: &Self) {
         let pairs = core::iter::once((&self.no_match, &from.no_match)).chain(self.found.iter().zip(&from.found));
         for (own, other) in pairs {
-            // What was taken by one and taken back by another stays there, as less than nothing.
+            // A count that was taken over here and then taken back there is negative, and stays there.
             let counted = |count: u64| (0 < count && count < 1 << 63).then_some(0);
             if let Ok(count) = other.fetch_update(Ordering::Relaxed, Ordering::Relaxed, counted) {
                 own.fetch_add(count, Ordering::Relaxed);
@@ -47,7 +48,7 @@ impl Tally {
         }
     }
 
-    /// Connections without a match, and those of each protocol.
+    /// Returns the connections without a match, and those of each protocol.
     pub(super) fn counts(&self) -> (u64, impl Iterator<Item = u64>) {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         (read(&self.no_match), self.found.iter().map(read))

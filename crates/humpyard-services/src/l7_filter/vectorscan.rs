@@ -1,4 +1,4 @@
-//! Vectorscan as the engine: one database for the streams of TCP, one for each transport's whole payloads.
+//! Vectorscan as the engine: one database for TCP streams, and one for whole payloads of each transport.
 
 use std::sync::{Arc, OnceLock};
 
@@ -21,7 +21,7 @@ struct Compiled {
     signatures: Vec<u16>,
 }
 
-/// All databases: they are compiled once in a program.
+/// All databases, compiled once per program.
 #[derive(Debug)]
 pub(super) struct Databases {
     streams: Compiled,
@@ -29,10 +29,10 @@ pub(super) struct Databases {
 }
 
 impl Databases {
-    /// Those of the table.
+    /// Returns the databases of the table.
     ///
     /// # Errors
-    /// If the library cannot compile it.
+    /// If the library cannot compile the table.
     pub(super) fn shared() -> Result<&'static Self, ServiceError> {
         static DATABASES: OnceLock<Result<Databases, Error>> = OnceLock::new();
         let databases = DATABASES.get_or_init(|| {
@@ -53,7 +53,7 @@ impl Compiled {
     }
 }
 
-/// What an instance reads with.
+/// The databases and scratch space of an instance.
 #[derive(Debug)]
 pub(super) struct Reader {
     databases: &'static Databases,
@@ -71,14 +71,14 @@ impl Clone for Reader {
 pub(super) struct StreamOfBytes(Stream);
 
 impl StreamOfBytes {
-    /// Puts it before its first byte.
+    /// Resets it to before its first byte.
     pub(super) fn begin(&mut self) {
         self.0.reset().expect("an open stream can begin anew");
     }
 }
 
 impl Reader {
-    /// A reader with scratch space for all databases.
+    /// Returns a reader with scratch space for all databases.
     ///
     /// # Errors
     /// If there is no memory.
@@ -87,7 +87,7 @@ impl Reader {
         Ok(Self { databases, scratch: Scratch::new(all)? })
     }
 
-    /// A stream; all its memory is taken here.
+    /// Returns a stream, and allocates all its memory.
     ///
     /// # Errors
     /// If there is no memory.
@@ -95,7 +95,7 @@ impl Reader {
         Ok(StreamOfBytes(Stream::new(&self.databases.streams.database)?))
     }
 
-    /// Reads what comes next in a stream, and adds the signatures that match by then and did not before.
+    /// Reads the next bytes of a stream, and adds the signatures that match by now and did not before.
     #[inline]
     pub(super) fn read(&mut self, stream: &mut StreamOfBytes, bytes: &[u8], matched: &mut Matched) {
         let signatures = &self.databases.streams.signatures;
@@ -103,7 +103,7 @@ impl Reader {
         stream.0.scan(bytes, &mut self.scratch, note).expect("the scratch space is for this database");
     }
 
-    /// Reads what is whole by itself.
+    /// Reads a whole payload.
     #[inline]
     pub(super) fn read_whole(&mut self, transport: Transport, bytes: &[u8], matched: &mut Matched) {
         let Compiled { database, signatures } = &self.databases.whole[transport as usize];

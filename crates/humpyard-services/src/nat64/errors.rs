@@ -1,4 +1,4 @@
-//! ICMP errors in the words of the other version (RFC 7915, sections 4.2 and 5.2).
+//! Translates ICMP errors to the other version (RFC 7915, sections 4.2 and 5.2).
 
 use crate::service::DropReason;
 
@@ -11,22 +11,22 @@ pub(super) struct Message {
     pub(super) word: u32,
 }
 
-/// What of MTUs cannot be read from an error.
+/// The lengths that an error does not contain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Mtu {
-    /// Of the links on either side, in bytes.
+    /// The MTU of the links on either side, in bytes.
     pub(super) link: u32,
-    /// How long the packet was that the error is about, in bytes.
+    /// The length of the packet that the error is about, in bytes.
     pub(super) packet: u32,
 }
 
-/// By how much a packet grows from IPv4 to IPv6, in bytes.
+/// Growth of a packet from IPv4 to IPv6, in bytes.
 const GROWTH: u32 = 20;
-/// What every link of IPv6 takes, in bytes.
+/// The MTU that every IPv6 link supports, in bytes.
 const V6_MTU_LEAST: u32 = 1280;
-/// Lengths that links have had (RFC 1191, section 7), for routers that do not say theirs.
+/// Common MTUs (RFC 1191, section 7), for routers that do not report theirs.
 const PLATEAUS: [u32; 10] = [65_535, 32_000, 17_914, 8166, 4352, 2002, 1492, 1006, 508, 296];
-/// Where pointers into an IPv4 header point in IPv6, by byte; `GONE` has no counterpart.
+/// For each byte of an IPv4 header, the offset of its counterpart in IPv6; `GONE`: no counterpart.
 const POINTERS_V4: [u8; 20] = [0, 1, 4, 4, GONE, GONE, GONE, GONE, 7, 6, GONE, GONE, 8, 8, 8, 8, 24, 24, 24, 24];
 const GONE: u8 = 255;
 
@@ -37,7 +37,7 @@ impl Message {
         Self { icmp_type: bytes[0], code: bytes[1], word }
     }
 
-    /// As bytes, the checksum zero.
+    /// Returns the bytes, with a checksum of zero.
     pub(super) const fn bytes(self) -> [u8; 8] {
         let [a, b, c, d] = self.word.to_be_bytes();
         [self.icmp_type, self.code, 0, 0, a, b, c, d]
@@ -47,19 +47,20 @@ impl Message {
         Self { icmp_type, code, word }
     }
 
-    /// Where the quote ends in ICMP with extensions (RFC 4884), in bytes; none if the message does not say so.
+    /// Returns the end of the quote in ICMP with extensions (RFC 4884), in bytes. `None`: the message has no
+    /// length.
     pub(super) fn quote_bytes_v4(self) -> Option<usize> {
         let words = self.word >> 16 & 0xff;
         (matches!(self.icmp_type, 3 | 11 | 12) && words > 0).then_some(words as usize * 4)
     }
 
-    /// The same of ICMPv6.
+    /// The same for ICMPv6.
     pub(super) fn quote_bytes_v6(self) -> Option<usize> {
         let words = self.word >> 24;
         (matches!(self.icmp_type, 1 | 3) && words > 0).then_some(words as usize * 8)
     }
 
-    /// From ICMP to ICMPv6.
+    /// Translates from ICMP to ICMPv6.
     pub(super) fn to_v6(self, mtu: Mtu) -> Result<Self, DropReason> {
         Ok(match (self.icmp_type, self.code) {
             (3, 2) => Self::of(4, 1, 6),
@@ -76,7 +77,7 @@ impl Message {
         })
     }
 
-    /// From ICMPv6 to ICMP.
+    /// Translates from ICMPv6 to ICMP.
     pub(super) fn to_v4(self, mtu: Mtu) -> Result<Self, DropReason> {
         Ok(match (self.icmp_type, self.code) {
             (1, 0 | 2 | 3) => Self::of(3, 1, 0),
@@ -90,7 +91,7 @@ impl Message {
         })
     }
 
-    /// The length that an IPv6 host is to keep to.
+    /// Returns the MTU to report to an IPv6 host.
     fn mtu_v6(self, mtu: Mtu) -> u32 {
         let said = self.word & 0xffff;
         let below = || PLATEAUS.into_iter().find(|&plateau| plateau < mtu.packet).unwrap_or(68);
@@ -99,7 +100,7 @@ impl Message {
     }
 }
 
-/// Where a pointer into an IPv6 header points in IPv4 (RFC 7915, figure 6).
+/// Translates a pointer into an IPv6 header to IPv4 (RFC 7915, figure 6).
 const fn pointer_v4(at: u32) -> Result<u8, DropReason> {
     Ok(match at {
         0 => 0,
@@ -119,7 +120,7 @@ mod tests {
 
     const MTU: Mtu = Mtu { link: 1500, packet: 1500 };
 
-    /// RFC 7915, section 4.2: type and code, and the word behind the checksum, there and in ICMPv6.
+    /// RFC 7915, section 4.2: type, code, and the word behind the checksum, in ICMP and in ICMPv6.
     #[test]
     fn from_icmp_to_icmpv6() {
         let gone = Err(DropReason::IcmpUntranslatable);
@@ -181,7 +182,7 @@ mod tests {
     fn lengths_that_hosts_are_to_keep_to() {
         let to = |said, link, packet| Message::of(3, 4, said).to_v6(Mtu { link, packet }).unwrap().word;
         assert_eq!((to(1400, 1500, 1500), to(1490, 1500, 1500), to(576, 1500, 1500)), (1420, 1500, 1280));
-        // A router that does not say: the next length below the packet's that links have had.
+        // A router without MTU: the next common MTU below the packet's length counts.
         assert_eq!((to(0, 9000, 4000), to(0, 9000, 1500), to(0, 9000, 1000)), (2022, 1512, 1280));
     }
 }

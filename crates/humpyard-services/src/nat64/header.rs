@@ -1,4 +1,4 @@
-//! IP headers as translation sees them: what they say apart from their version, read from one and written as the other.
+//! IP headers for translation: reads the fields of one version, and writes them in the other.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -9,20 +9,20 @@ use crate::service::DropReason;
 
 /// The fragment header of IPv6, in bytes.
 const FRAGMENT_BYTES: usize = 8;
-/// The longest head that is written, in bytes.
+/// The longest header that is written, in bytes.
 const HEAD_MAX: usize = IPV6_BYTES + FRAGMENT_BYTES;
-/// Extension headers that are looked behind.
+/// Most extension headers to skip.
 const EXTENSIONS_MAX: usize = 8;
-/// IPv4 packets up to this length may be fragmented: no link of IPv6 takes less, so nobody learns from a refusal (RFC 7915,
-/// section 5.1). In bytes.
+/// IPv4 packets up to this length, in bytes, may be fragmented. Every IPv6 link supports this length, so path
+/// MTU discovery would learn nothing (RFC 7915, section 5.1).
 const MAY_FRAGMENT_MAX: usize = 1260;
-/// Loose and strict source routes (RFC 791), and the option that ends them all, and the one that is nothing.
+/// Loose and strict source routes (RFC 791), the end of the option list, and the option without effect.
 const LOOSE_ROUTE: u8 = 131;
 const STRICT_ROUTE: u8 = 137;
 const OPTIONS_END: u8 = 0;
 const NO_OPTION: u8 = 1;
 
-/// Why a packet is not translated, and whether its sender is to be told.
+/// Why a packet is not translated, and whether to report it to the sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Refusal {
     pub(super) reason: DropReason,
@@ -41,17 +41,17 @@ impl Refusal {
     }
 }
 
-/// Which piece of a packet a fragment is.
+/// The place of a fragment in its packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Fragment {
     pub(super) identification: u32,
-    /// Where it belongs, in units of 8 bytes.
+    /// Its offset, in units of 8 bytes.
     pub(super) offset: u16,
-    /// Whether more follow.
+    /// Whether more fragments follow.
     pub(super) more: bool,
 }
 
-/// What an IP header says.
+/// The fields of an IP header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Header<A> {
     pub(super) source: A,
@@ -60,11 +60,11 @@ pub(super) struct Header<A> {
     pub(super) class: u8,
     /// Time to live or hop limit.
     pub(super) hops: u8,
-    /// What it carries, in the numbers of its version.
+    /// The protocol of the payload, as a number of this version.
     pub(super) protocol: u8,
-    /// Where that starts, in bytes from the start of the header: behind options and extension headers.
+    /// The start of the payload, in bytes from the start of the header: behind options and extension headers.
     pub(super) upper: usize,
-    /// How long that is, in bytes; there may be fewer, where somebody cut it off.
+    /// The length of the payload, in bytes; the captured bytes may be fewer.
     pub(super) carried: usize,
     pub(super) fragment: Option<Fragment>,
     /// Whether it may be fragmented on its way.
@@ -72,7 +72,7 @@ pub(super) struct Header<A> {
 }
 
 impl<A> Header<A> {
-    /// Whether it starts with the header of what it carries.
+    /// Returns whether the payload starts with its protocol's header.
     pub(super) fn is_start(&self) -> bool {
         self.fragment.is_none_or(|fragment| fragment.offset == 0)
     }
@@ -83,7 +83,7 @@ fn word(bytes: &[u8], at: usize) -> u16 {
 }
 
 impl Header<Ipv4Addr> {
-    /// Reads the header that `packet` starts with, which may have been cut off behind it.
+    /// Reads the header at the start of `packet`; the rest may be cut off.
     pub(super) fn read(packet: &[u8]) -> Result<Self, Refusal> {
         let header = packet.first_chunk::<IPV4_BYTES>().ok_or(DropReason::Truncated)?;
         if header[0] >> 4 != 4 {
@@ -114,7 +114,7 @@ impl Header<Ipv4Addr> {
         })
     }
 
-    /// The same packet in IPv6: `protocol` is what it carries in the numbers of IPv6, `carried` how much of that.
+    /// Returns the header in IPv6; `protocol` is the payload's number in IPv6, and `carried` its length.
     pub(super) fn as_v6(&self, source: Ipv6Addr, destination: Ipv6Addr, protocol: u8, carried: usize) -> Head {
         let mut head = Head { bytes: [0; HEAD_MAX], length: IPV6_BYTES };
         let bytes = &mut head.bytes;
@@ -135,7 +135,7 @@ impl Header<Ipv4Addr> {
     }
 }
 
-/// Whether options ask for a way that has not been gone to its end (RFC 7915, section 4.1).
+/// Returns whether a source route in the options is incomplete (RFC 7915, section 4.1).
 pub(super) fn has_source_route(mut options: &[u8]) -> bool {
     while let [kind, rest @ ..] = options {
         let length = match (*kind, rest) {
@@ -151,7 +151,7 @@ pub(super) fn has_source_route(mut options: &[u8]) -> bool {
 }
 
 impl Header<Ipv6Addr> {
-    /// Reads the header that `packet` starts with and its extension headers. It may have been cut off behind them.
+    /// Reads the header at the start of `packet`, and its extension headers; the rest may be cut off.
     pub(super) fn read(packet: &[u8]) -> Result<Self, Refusal> {
         let fixed = packet.first_chunk::<IPV6_BYTES>().ok_or(DropReason::Truncated)?;
         if fixed[0] >> 4 != 6 {
@@ -179,7 +179,7 @@ impl Header<Ipv6Addr> {
         Ok(header)
     }
 
-    /// RFC 7915, section 5.1: options and finished routes are ignored.
+    /// Skips extension headers. By RFC 7915, section 5.1, options and completed routes are ignored.
     fn skip_extensions(&mut self, packet: &[u8], end: usize) -> Result<(), Refusal> {
         for _ in 0..=EXTENSIONS_MAX {
             let is_fragment = self.protocol == protocol::FRAGMENT;
@@ -189,7 +189,7 @@ impl Header<Ipv6Addr> {
                 return Ok(());
             }
             if self.fragment.is_some() {
-                // What is behind a fragment header is of the packet, and may be in several pieces.
+                // Headers behind a fragment header belong to the whole packet, and may be in several fragments.
                 return Err(DropReason::Fragment.into());
             }
             if self.upper + 8 > end {
@@ -219,10 +219,10 @@ impl Header<Ipv6Addr> {
         Err(DropReason::Malformed.into())
     }
 
-    /// The same packet in IPv4: `protocol` is what it carries in the numbers of IPv4, `carried` how much of that.
+    /// Returns the header in IPv4; `protocol` is the payload's number in IPv4, and `carried` its length.
     ///
     /// # Errors
-    /// If it is too long to be one.
+    /// If the packet is too long for IPv4.
     pub(super) fn as_v4(
         &self,
         source: Ipv4Addr,
@@ -252,7 +252,7 @@ impl Header<Ipv6Addr> {
     }
 }
 
-/// A header to put in the place of another.
+/// A header that replaces another.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
     bytes: [u8; HEAD_MAX],
@@ -271,11 +271,11 @@ mod tests {
 
     #[test]
     fn source_routes() {
-        // A record of the route, then a loose route of one hop that is yet to be gone to, and the same gone.
+        // A record-route option, then a loose route with one hop left, and the same route completed.
         assert!(has_source_route(&[7, 3, 4, 1, 131, 7, 4, 10, 0, 0, 1, 0]));
         assert!(!has_source_route(&[7, 3, 4, 1, 131, 7, 8, 10, 0, 0, 1, 0]));
         assert!(has_source_route(&[137, 7, 4, 10, 0, 0, 1, 0]));
-        // Behind the end, and where lengths are absurd.
+        // Options behind the end of the list, and invalid lengths.
         for options in [&[0, 137, 7, 4][..], &[7, 0, 137, 7, 4], &[7, 200, 137, 7], &[7], &[]] {
             assert!(!has_source_route(options), "{options:?}");
         }

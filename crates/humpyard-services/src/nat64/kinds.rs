@@ -1,6 +1,6 @@
-//! What bindings are for, and what sessions wait for.
+//! Kinds of bindings, and kinds of session timeouts.
 
-/// What a binding is for: the ports of these are apart from each other.
+/// The kind of a binding. Each kind has its own ports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Protocol {
     /// Ports of TCP.
@@ -11,7 +11,7 @@ pub(super) enum Protocol {
     Icmp,
 }
 
-/// What sessions wait for together: those of one kind end in the order in which they were touched.
+/// The kind of a session's timeout. Sessions of one kind end in the order in which they were touched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     Udp,

@@ -1,35 +1,40 @@
-//! Translation between IPv6 and IPv4: hosts that know but one of them speak to each other.
+//! Translation between IPv6 and IPv4: hosts with only one of the versions can communicate.
 //!
 //! # Work
-//! An IPv4 host has an IPv6 address: its own behind a prefix (RFC 6052). An IPv6 host that sends there is given an address and a port
-//! of the pool, for as long as it goes on (stateful NAT64); what is sent back to these finds it. The hosts of `map` have an IPv4 address
-//! of their own, to which IPv4 hosts may send first, as in NAT-PT. Headers are written anew in the other version; checksums are mended
-//! by what has changed; ICMP errors are told in the words of the other version, with the packet that they quote. TTL and hop limit go
-//! down, and at their end the sender is told. A packet from IPv6 to an address of the pool or of `map` comes back to IPv6 (hairpin).
+//! An IPv4 host has an IPv6 address: its own address behind a prefix (RFC 6052). An IPv6 host that sends to it
+//! gets an address and a port of the pool while its sessions last (stateful NAT64). Packets to this address and
+//! port reach the host. Each host of `map` has a fixed IPv4 address, to which IPv4 hosts may send first, as in
+//! NAT-PT.
 //!
-//! The link header stays as it is but for the version it announces. Padding behind the packet goes.
+//! Headers are rewritten in the other version, and checksums are updated by the changes. ICMP errors are
+//! translated, with the packet that they quote. The TTL or hop limit is decremented; a packet that reaches 0 is
+//! reported to its sender. A packet from IPv6 to an address of the pool or of `map` returns to IPv6
+//! (hairpinning).
+//!
+//! The link header keeps everything but the version that it announces. Padding behind the packet is removed.
 //!
 //! # Source
-//! RFC 7915 (headers, ICMP), RFC 6146 (bindings, sessions, TCP states), RFC 6052 (addresses), RFC 4787 and RFC 5382 (filtering,
-//! ports), RFC 1624 (checksums). It does what NAT-PT (RFC 2766), the application of the Everest paper, did; that was made historic
-//! by RFC 4966 for its DNS part, which is not here.
+//! RFC 7915 (headers, ICMP), RFC 6146 (bindings, sessions, TCP states), RFC 6052 (addresses), RFC 4787 and RFC
+//! 5382 (filtering, ports), RFC 1624 (checksums). It replaces NAT-PT (RFC 2766), the application of the Everest
+//! paper. RFC 4966 made NAT-PT historic because of its DNS part, which is not here.
 //!
 //! # Cost
-//! O(1) for each packet and each byte that is moved, but for the end of sessions (paid for by their making) and for a pool that is almost
-//! used up: then up to 2,048 ports of each address are tried. The table is in 16 parts, by port, each behind a lock: all instances share
-//! it, so any worker may have any packet.
+//! O(1) per packet and per moved byte, with two exceptions: the end of a session, which counts toward its
+//! creation, and a pool that is almost used up. Then up to 2,048 ports of each address are tried. The table has
+//! 16 parts, by port, each with a lock. All instances share it, so any worker may process any packet.
 //!
 //! # Departures
-//! * A TCP connection that was idle for its time ends; no probe is sent to see whether it lives (RFC 6146, section 3.5.2.2). A SYN of an
+//! * An idle TCP connection ends after its timeout, without a probe (RFC 6146, section 3.5.2.2). A SYN from an
 //!   IPv4 host to a port without a binding is refused at once, and not kept for 6 s.
-//! * Fragments in the wrong order are dropped for `start_missing` until the first has come. ICMP in fragments is dropped: its checksum
-//!   covers the length of the whole (RFC 7915, section 1.1).
-//! * An ICMP error that quotes a packet of somebody else than whom it is sent to is dropped as `malformed`.
-//! * Extensions of ICMP errors (RFC 4884) are cut off, and lengths in them with these.
-//! * An ICMPv6 error of a router comes from the address that stands for the host which the packet was for (RFC 6791 would give
-//!   routers a pool of their own).
+//! * Fragments that come before the first are dropped for `start_missing`. Fragments of ICMP are dropped: the
+//!   checksum covers the length of the whole message (RFC 7915, section 1.1).
+//! * An ICMP error is dropped as `malformed` if its destination is not the sender of the quoted packet.
+//! * Extensions of ICMP errors (RFC 4884) are removed, with their length fields.
+//! * A router's ICMPv6 error comes from the address that represents the destination host of the quoted packet.
+//!   RFC 6791 would give routers a pool of their own.
 //! * A UDP packet in IPv6 without a checksum (RFC 6935) has none in IPv4.
-//! * Under the well-known prefix, private IPv4 addresses are translated unless `private=false` (RFC 6052, section 3.1 says not to).
+//! * Under the well-known prefix, private IPv4 addresses are translated unless `private=false`. RFC 6052,
+//!   section 3.1 forbids it.
 
 mod errors;
 mod header;
@@ -61,27 +66,27 @@ use crate::ip::protocol;
 use crate::link::{IpVersion, Network};
 use crate::service::{Build, Context, Counter, DropReason, Generated, Info, Service, ServiceError, Verdict};
 
-/// What an ICMP error has before its quote, in bytes.
+/// The ICMP header before the quote of an error, in bytes.
 const ICMP_BYTES: usize = 8;
 
-/// Translation between IPv6 and IPv4. See the [module](self) for what it does.
+/// Translation between IPv6 and IPv4; see the [module](self).
 #[derive(Clone, Debug)]
 pub struct Nat64 {
     shared: Arc<Shared>,
     reporter: Reporter,
-    /// The longest packet that links take, in bytes.
+    /// The MTU of the links, in bytes.
     mtu: usize,
-    /// The longest IPv6 packet made of an IPv4 packet that may be fragmented, in bytes.
+    /// The longest IPv6 packet made from an IPv4 packet that may be fragmented, in bytes.
     fragment_above: usize,
     counts: Counts,
-    /// An ICMP error in the making.
+    /// A buffer for an ICMP error.
     message: Vec<u8>,
 }
 
-/// What was translated.
+/// Counters of translated packets.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
-    /// From each side, by [`Sort`].
+    /// Packets from each side, by [`Sort`].
     packets: [[u64; 4]; 2],
     hairpinned: u64,
     bindings: u64,
@@ -89,14 +94,14 @@ struct Counts {
 }
 
 impl Counts {
-    /// Counts what the table made for a packet.
+    /// Counts a new binding and a new session.
     const fn made<T>(&mut self, found: &Found<T>) {
         self.bindings += found.new_binding as u64;
         self.sessions += found.new_session as u64;
     }
 }
 
-/// What packets are counted by.
+/// The categories of packet counters.
 #[derive(Clone, Copy, Debug)]
 enum Sort {
     Tcp,
@@ -176,16 +181,16 @@ impl Service for Nat64 {
     }
 }
 
-/// A packet to be translated, as it lies in its frame.
+/// A packet to translate, in its frame.
 #[derive(Clone, Copy, Debug)]
 struct Read<'a, A> {
     header: Header<A>,
-    /// What it carries, as far as that is there.
+    /// The captured part of its payload.
     upper: &'a [u8],
 }
 
 impl<A> Read<'_, A> {
-    /// That so many bytes of what it carries are there.
+    /// Checks that at least this many bytes of the payload were captured.
     const fn has(&self, bytes: usize) -> Result<(), DropReason> {
         if self.header.carried < bytes {
             return Err(DropReason::Malformed);
@@ -198,37 +203,38 @@ impl<A> Read<'_, A> {
     }
 }
 
-/// Where a packet goes to in the other version.
+/// The addresses and ports of a packet in the other version.
 #[derive(Clone, Copy, Debug)]
 struct Place<A> {
     source: A,
     destination: A,
-    /// What becomes of its front, if it has ports.
+    /// The new ports. `None`: the packet has no ports.
     ports: Option<(Protocol, PortPair)>,
 }
 
-/// Bytes on the wire behind the link header: the capture may have kept less.
+/// Returns the bytes on the wire behind the link header; the capture may have kept fewer.
 fn room(frame: &Frame, at: usize) -> usize {
     (frame.wire_length as usize).max(frame.data.len()) - at
 }
 
-/// What a packet carries, as far as it is there; none if not even its start is.
+/// Returns the captured part of a packet's payload. `None`: its start was cut off.
 fn upper<'a, A>(packet: &'a [u8], header: &Header<A>) -> Option<&'a [u8]> {
     packet.get(header.upper..packet.len().min(header.upper + header.carried))
 }
 
-/// The number of a protocol in IPv4, by that in IPv6.
+/// Translates an IPv6 protocol number to IPv4.
 const fn number_v4(number: u8) -> u8 {
     if number == protocol::ICMPV6 { protocol::ICMP } else { number }
 }
 
-/// The number of a protocol in IPv6, by that in IPv4.
+/// Translates an IPv4 protocol number to IPv6.
 const fn number_v6(number: u8) -> u8 {
     if number == protocol::ICMP { protocol::ICMPV6 } else { number }
 }
 
-/// Who stands for the near end of a packet that an error quotes, and its ports then, if it has any. The near end is the one that
-/// changes, `fixed` is who always stands for it, and `find` asks the table by the ports of the near and the far end.
+/// Returns the translated near end of a packet that an error quotes, and its ports, if it has any. `fixed` is
+/// the near end's fixed address, if it has one. `find` looks up the ports of the near and the far end in the
+/// table.
 fn place_quoted<A, B>(
     content: Content,
     inner: &Header<A>,
@@ -238,7 +244,7 @@ fn place_quoted<A, B>(
     find: impl FnOnce(Protocol, u16, u16) -> Option<(B, u16)>,
 ) -> Result<(B, Option<(Protocol, PortPair)>), DropReason> {
     let Content::Query(protocol) = content else {
-        // No error is about an error.
+        // There are no errors about errors.
         let is_other = content == Content::Other;
         return fixed.filter(|_| is_other).map(|place| (place, None)).ok_or(DropReason::IcmpUntranslatable);
     };
@@ -267,7 +273,7 @@ fn place_quoted<A, B>(
     Ok((place, Some((protocol, ports))))
 }
 
-/// Writes an ICMP error but for its checksum: its first bytes, and a packet that it quotes with this header.
+/// Writes an ICMP error without its checksum: its first bytes, and the quoted packet with this header.
 fn write_message(
     out: &mut Vec<u8>,
     error: Message,
@@ -287,8 +293,8 @@ fn write_message(
     }
 }
 
-/// Puts a header in the place of the one of `old` bytes at `at`, and ends the frame `carried` bytes behind it, or before where the
-/// capture did.
+/// Replaces the header of `old` bytes at `at`. Ends the frame `carried` bytes behind it, or where the capture
+/// ended.
 fn put(frame: &mut Frame, at: usize, old: usize, head: &[u8], carried: usize) {
     let data = &mut frame.data;
     data.truncate(at + old + carried);
@@ -302,7 +308,7 @@ fn put(frame: &mut Frame, at: usize, old: usize, head: &[u8], carried: usize) {
     frame.wire_length = (at + head.len() + carried) as u32;
 }
 
-/// Which time a packet is translated: one from IPv6 to IPv6 is twice, and loses one hop.
+/// The pass of a translation. A packet from IPv6 to IPv6 has two passes, and loses one hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Pass {
     First,

@@ -1,4 +1,4 @@
-//! What can be set about translation, and the types of values that only it has.
+//! The parameters of translation, and their types.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 use core::ops::RangeInclusive;
@@ -56,7 +56,7 @@ params! {
 }
 
 impl Nat64Params {
-    /// What of it contradicts itself, and what to do about it, if anything does.
+    /// Returns a contradiction between parameters, and how to resolve it. `None`: there is no contradiction.
     pub(super) fn contradiction(&self) -> Option<String> {
         let Self { prefix, pool, map, mtu, fragment_above, router_v4: Host(v4), router_v6: Host(v6), .. } = self;
         if let Some((one, other)) = pool.overlap() {
@@ -98,24 +98,24 @@ impl Nat64Params {
 }
 
 choice! {
-    /// Who may answer what an IPv6 host has sent (RFC 4787, section 5).
+    /// The senders that may answer an IPv6 host (RFC 4787, section 5).
     pub enum Filter {
-        /// Everybody who knows the address and port that stand for it.
+        /// Every sender that knows the translated address and port.
         EndpointIndependent = "endpoint-independent",
-        /// Whom it has sent to, from any port.
+        /// Senders that the host has sent to, from any port.
         AddressDependent = "address-dependent",
     }
 }
 
-/// Addresses of a pool, at most.
+/// Most addresses of a pool.
 const POOL_MAX: usize = 4096;
 
-/// IPv4 prefixes, all addresses of which are in the pool: 4,096 addresses at most.
+/// IPv4 prefixes. The pool contains all their addresses: at most 4,096.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Debug)]
 pub struct Pool(pub Vec<Ipv4Net>);
 
 impl Pool {
-    /// Every address once, in order.
+    /// Returns every address once, in order.
     pub(super) fn addresses(&self) -> Box<[Ipv4Addr]> {
         let each = |net: &Ipv4Net| u32::from(net.network())..=u32::from(net.broadcast());
         let mut addresses: Vec<Ipv4Addr> = self.0.iter().flat_map(each).map(Ipv4Addr::from).collect();
@@ -125,12 +125,12 @@ impl Pool {
 }
 
 impl Pool {
-    /// Whether this address is in it.
+    /// Returns whether the pool contains this address.
     fn has(&self, address: Ipv4Addr) -> bool {
         self.0.iter().any(|net| net.contains(&address))
     }
 
-    /// Two prefixes that have addresses in common.
+    /// Returns two prefixes that overlap, if there are any.
     fn overlap(&self) -> Option<(Ipv4Net, Ipv4Net)> {
         let later = |at: usize| self.0[at + 1..].iter().map(move |other| (self.0[at], *other));
         (0..self.0.len()).flat_map(later).find(|(one, other)| one.contains(other) || other.contains(one))
@@ -183,12 +183,12 @@ impl ParameterValue for Ports {
     }
 }
 
-/// Which IPv4 address stands for which IPv6 host.
+/// Fixed pairs of IPv4 and IPv6 addresses.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Debug)]
 pub struct Map(pub Vec<(Ipv4Addr, Ipv6Addr)>);
 
 impl Map {
-    /// The text of none.
+    /// The text of an empty map.
     const NONE: &'static str = "none";
 }
 

@@ -5,8 +5,8 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 use humpyard_core::policy::ParameterValue;
 use ipnet::Ipv6Net;
 
-/// A prefix of 32, 40, 48, 56, 64 or 96 bits, behind which an IPv4 address follows. Bits 64 to 71 are zero in all but the last
-/// kind, and are skipped (section 2.2).
+/// A prefix of 32, 40, 48, 56, 64 or 96 bits, followed by an IPv4 address. Except in the last kind, bits 64 to
+/// 71 are zero, and the address skips them (section 2.2).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Debug)]
 pub struct Prefix {
     octets: [u8; 16],
@@ -14,20 +14,20 @@ pub struct Prefix {
     bytes: usize,
 }
 
-/// The byte that is skipped.
+/// The byte that addresses skip.
 const SKIPPED: usize = 8;
 
 impl Prefix {
     /// 64:ff9b::/96.
     pub const WELL_KNOWN: Self = Self { octets: [0, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], bytes: 12 };
 
-    /// Where the bytes of an IPv4 address are.
+    /// Returns the offsets of an IPv4 address's bytes.
     #[inline]
     fn places(self) -> impl Iterator<Item = usize> {
         (self.bytes..16).filter(|&at| at != SKIPPED).take(4)
     }
 
-    /// The IPv6 address that stands for an IPv4 address.
+    /// Returns the IPv6 address that represents an IPv4 address.
     #[inline]
     #[must_use]
     pub fn embed(self, address: Ipv4Addr) -> Ipv6Addr {
@@ -36,13 +36,13 @@ impl Prefix {
         octets.into()
     }
 
-    /// Whether an address starts with it.
+    /// Returns whether an address starts with this prefix.
     #[inline]
     pub fn covers(self, address: Ipv6Addr) -> bool {
         address.octets()[..self.bytes] == self.octets[..self.bytes]
     }
 
-    /// The IPv4 address in an IPv6 address that starts with it. What follows that address says nothing (section 2.3).
+    /// Returns the IPv4 address in an IPv6 address with this prefix. Ignores the bits behind it (section 2.3).
     #[inline]
     pub fn extract(self, address: Ipv6Addr) -> Option<Ipv4Addr> {
         if !self.covers(address) {

@@ -1,4 +1,4 @@
-//! What all instances share: who stands for whom.
+//! The state that all instances share: mappings between hosts and addresses.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 use core::sync::atomic::{AtomicU16, Ordering};
@@ -13,15 +13,15 @@ use super::table::{Rules, Table};
 use crate::memory::Memory;
 use crate::service::ServiceError;
 
-/// How long the first fragment of a packet is remembered for the later ones (RFC 6146 asks for 2 s at least), in ns.
+/// How long later fragments find the first fragment of their packet, in ns (RFC 6146 requires at least 2 s).
 const FRAGMENT_NS: u64 = 30_000_000_000;
 
-/// What all instances share.
+/// The state that all instances share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) prefix: Prefix,
     pub(super) table: Table,
-    /// Whether private addresses may stand behind the prefix.
+    /// Whether the prefix may contain private addresses.
     private: bool,
     fixed: Fixed,
     fragments: Mutex<Memory<First>>,
@@ -51,37 +51,37 @@ impl Shared {
         })
     }
 
-    /// Whether an IPv4 address stands for an IPv6 host, or may.
+    /// Returns whether an IPv4 address represents an IPv6 host, or may represent one.
     pub(super) fn is_ours(&self, address: Ipv4Addr) -> bool {
         self.table.has(address) || self.fixed.v6(address).is_some()
     }
 
-    /// The IPv4 address that always stands for this host.
+    /// Returns the fixed IPv4 address of this host.
     pub(super) fn fixed_v4(&self, address: Ipv6Addr) -> Option<Ipv4Addr> {
         self.fixed.v4(address)
     }
 
-    /// The host that this address always stands for.
+    /// Returns the host with this fixed IPv4 address.
     pub(super) fn fixed_v6(&self, address: Ipv4Addr) -> Option<Ipv6Addr> {
         self.fixed.v6(address)
     }
 
-    /// Whether an IPv4 address may not stand behind the prefix (RFC 6052, section 3.1).
+    /// Returns whether the prefix must not contain this IPv4 address (RFC 6052, section 3.1).
     pub(super) const fn is_withheld(&self, address: Ipv4Addr) -> bool {
         !self.private && address.is_private()
     }
 
-    /// The next identification of an IPv4 packet that may be fragmented.
+    /// Returns the identification for the next IPv4 packet that may be fragmented.
     pub(super) fn identification(&self) -> u16 {
         self.identification.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Keeps what a packet is given for an address, of which more fragments are to come.
+    /// Stores the translation of a packet's first fragment, for the later ones.
     pub(super) fn remember(&self, now: Time, of: Whole, place: u128) {
         self.with_first(of, |first| *first = First { of: Some(of), place, seen: now });
     }
 
-    /// What the first fragment of this packet was given.
+    /// Returns the translation of this packet's first fragment. `None`: it is not known.
     pub(super) fn recall(&self, now: Time, of: Whole) -> Option<u128> {
         self.with_first(of, |first| {
             let is_it = first.of == Some(of) && now.since(first.seen) < Time::from_ns(FRAGMENT_NS);
@@ -90,13 +90,13 @@ impl Shared {
     }
 
     fn with_first<T>(&self, of: Whole, work: impl FnOnce(&mut First) -> T) -> T {
-        // Nothing panics while it is held.
+        // No code panics under this lock.
         let mut fragments = self.fragments.lock().unwrap_or_else(PoisonError::into_inner);
         work(fragments.get(of.hash()).0)
     }
 }
 
-/// Which packet a fragment is of (RFC 791; RFC 8200, section 4.5). IPv4 addresses are in the low bits.
+/// The packet that a fragment belongs to (RFC 791; RFC 8200, section 4.5). IPv4 addresses are in the low bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Whole {
     pub(super) source: u128,
@@ -113,7 +113,7 @@ impl Whole {
     }
 }
 
-/// What is remembered of the first fragment of a packet.
+/// The stored first fragment of a packet.
 #[derive(Clone, Copy, Debug, Default)]
 struct First {
     of: Option<Whole>,
@@ -121,7 +121,7 @@ struct First {
     seen: Time,
 }
 
-/// Hosts that one address each always stands for, to be found by either.
+/// Hosts with fixed addresses, found by either address.
 #[derive(Debug)]
 struct Fixed {
     by_v4: Box<[(Ipv4Addr, Ipv6Addr)]>,

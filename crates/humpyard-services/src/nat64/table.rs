@@ -1,9 +1,10 @@
-//! The bindings and sessions of stateful translation (RFC 6146, section 3): bounded, in parts of which each has a lock.
+//! The bindings and sessions of stateful translation (RFC 6146, section 3): a bounded table, whose parts have a
+//! lock each.
 //!
-//! A binding joins the address and port of an IPv6 host to the address and port that stand for it, whomever it speaks to. A session is
-//! a binding and a peer; it ends when no packet of it has been seen for long enough, and a binding ends with its last session. The part
-//! that a binding is in follows from four bits of its port, which are the same on both sides: whichever way a packet goes, one part
-//! has all of it.
+//! A binding joins the address and port of an IPv6 host to the address and port that represent it, for all its
+//! peers. A session is a binding and a peer. It ends after its timeout without a packet; a binding ends with
+//! its last session. Four bits of the port select a binding's part. They are the same on both sides, so one
+//! part handles all packets of a binding, in both directions.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 use core::ops::RangeInclusive;
@@ -19,43 +20,43 @@ use crate::service::DropReason;
 
 /// Parts of the table: a power of two.
 const PARTS: usize = 16;
-/// Ports this far apart are of one part, and both even or both odd.
+/// The distance of ports of one part that are both even or both odd.
 const STRIDE: usize = 2 * PARTS;
 /// No slot.
 const NONE: u32 = u32::MAX;
 
-/// Where a host is in IPv6.
+/// The IPv6 address and port of a host.
 pub(super) type Inside = (Ipv6Addr, u16);
-/// Where somebody is in IPv4.
+/// An address and port in IPv4.
 pub(super) type Outside = (Ipv4Addr, u16);
 
-/// How long what is remembered, by [`Kind`].
+/// Timeouts, by [`Kind`].
 pub(super) type Lifetimes = [Time; Kind::COUNT];
 
-/// What the table says of a packet.
+/// The table's result for a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Found<T> {
-    /// The address and port to put in.
+    /// The new address and port.
     pub(super) place: T,
-    /// Whether a binding was made for it.
+    /// Whether the packet created a binding.
     pub(super) new_binding: bool,
-    /// Whether a session was made for it.
+    /// Whether the packet created a session.
     pub(super) new_session: bool,
 }
 
-/// What does not change about a table.
+/// The constant parameters of a table.
 #[derive(Clone, Debug)]
 pub(super) struct Rules {
-    /// The addresses that stand for hosts, in order.
+    /// The addresses that represent hosts, in order.
     pub(super) pool: Box<[Ipv4Addr]>,
-    /// Their ports that may be used.
+    /// The usable ports of these addresses.
     pub(super) ports: RangeInclusive<u16>,
     pub(super) lifetimes: Lifetimes,
-    /// Whether only those may answer who were spoken to.
+    /// Whether only peers that the host has sent to may answer.
     pub(super) by_address: bool,
 }
 
-/// The table.
+/// The table of bindings and sessions.
 #[derive(Debug)]
 pub(super) struct Table {
     rules: Rules,
@@ -63,26 +64,27 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// A table for so many sessions, and as many bindings.
+    /// Returns a table for this many sessions, and as many bindings.
     pub(super) fn new(rules: Rules, sessions: usize) -> Self {
         let key = RandomState::new().build_hasher().finish();
         let entries = sessions.div_ceil(PARTS);
         Self { rules, parts: std::array::from_fn(|_| Mutex::new(Part::new(entries, key))) }
     }
 
-    /// Whether an address is one of those that stand for hosts.
+    /// Returns whether an address represents hosts.
     #[inline]
     pub(super) fn has(&self, address: Ipv4Addr) -> bool {
         self.rules.pool.binary_search(&address).is_ok()
     }
 
-    /// What belongs to a port of either side. Nothing panics in it; if something did, what it holds would still be in order.
+    /// Locks the part of a port of either side. No code panics under the lock, and after a panic the part would
+    /// still be consistent.
     #[inline]
     fn part(&self, port: u16) -> MutexGuard<'_, Part> {
         self.parts[usize::from(port >> 1) % PARTS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A packet of an IPv6 host to somebody: what stands for its source.
+    /// Handles a packet from an IPv6 host. Returns the address and port that represent its source.
     pub(super) fn outbound(
         &self,
         now: Time,
@@ -101,7 +103,8 @@ impl Table {
             return Ok(part.found(binding, false, false));
         }
         let Some(state) = State::first(protocol, true, segment) else {
-            // RFC 6146, section 3.5.2.2: what does not open a connection may use a binding, but makes none.
+            // RFC 6146, section 3.5.2.2: a packet that does not open a connection may use a binding, but
+            // creates none.
             return known.map(|binding| part.found(binding, false, false)).ok_or(DropReason::StartMissing);
         };
         if part.is_full() {
@@ -115,7 +118,7 @@ impl Table {
         Ok(part.found(binding, known.is_none(), true))
     }
 
-    /// A packet of somebody to an address that stands for an IPv6 host: where the host is.
+    /// Handles a packet to an address that represents an IPv6 host. Returns the host's address and port.
     pub(super) fn inbound(
         &self,
         now: Time,
@@ -145,7 +148,7 @@ impl Table {
         Ok(Found { place, new_binding: false, new_session: state.is_some() })
     }
 
-    /// What stands for a host in a session, which is not touched.
+    /// Returns the address and port that represent a host in a session, without touching the session.
     pub(super) fn standing_for(
         &self,
         now: Time,
@@ -160,7 +163,7 @@ impl Table {
         Some(part.bindings[binding].outside)
     }
 
-    /// The host that something stands for in a session, which is not touched.
+    /// Returns the host that an address and port represent in a session, without touching the session.
     pub(super) fn behind(&self, now: Time, protocol: Protocol, outside: Outside, remote: Outside) -> Option<Inside> {
         let mut part = self.part(outside.1);
         part.expire(now, &self.rules.lifetimes);
@@ -175,7 +178,7 @@ struct Binding {
     protocol: Protocol,
     inside: Inside,
     outside: Outside,
-    /// How many sessions it has.
+    /// The number of its sessions.
     sessions: u32,
 }
 
@@ -184,12 +187,12 @@ struct Session {
     binding: usize,
     remote: Outside,
     state: State,
-    /// When its last packet was seen that keeps it.
+    /// The time of its last packet that restarted the timeout.
     touched: Time,
 }
 
-/// A part of the table. Slots are numbered from 0; no operation but [`Part::expire`] and [`Part::bind`] takes longer the more
-/// there are, and what the first does was paid for by the packets that made the sessions.
+/// A part of the table. Slots have numbers from 0. All operations are O(1), except [`Part::expire`] and
+/// [`Part::bind`]. The cost of `expire` counts toward the packets that created the sessions.
 #[derive(Debug)]
 struct Part {
     bindings: Box<[Binding]>,
@@ -198,12 +201,12 @@ struct Part {
     free_sessions: Vec<u32>,
     inside: Chains,
     outside: Chains,
-    /// Sessions by binding and address of the peer.
+    /// Sessions, by binding and address of the peer.
     peers: Chains,
     waiting: Waiting,
-    /// The latest time that was seen: workers may be a little apart.
+    /// The latest time: the clocks of workers may differ a little.
     now: Time,
-    /// Of the hash, so that nobody can choose where entries come to lie.
+    /// The key of the hash, so that an attacker cannot choose the chains of entries.
     key: u64,
 }
 
@@ -264,7 +267,7 @@ impl Part {
         self.peers.find(self.hash_peer(binding, remote.0), is_it)
     }
 
-    /// Whether there is a session with this address, whatever the port.
+    /// Returns whether there is a session with this address and any port.
     fn knows(&self, binding: usize, address: Ipv4Addr) -> bool {
         let is_it = |slot: usize| self.sessions[slot].binding == binding && self.sessions[slot].remote.0 == address;
         self.peers.find(self.hash_peer(binding, address), is_it).is_some()
@@ -278,8 +281,9 @@ impl Part {
         Found { place: self.bindings[binding].outside, new_binding, new_session }
     }
 
-    /// Makes a binding. A host has the same address for all its ports while there are any left on it (RFC 6146, section 3.5.1.1),
-    /// the port it has itself if that is free, else one on the same side of 1024, even or odd as it is.
+    /// Creates a binding. All ports of a host get the same address while it has free ports (RFC 6146, section
+    /// 3.5.1.1). The host's own port is used if it is free, else one on the same side of 1024, and even or odd
+    /// as it is.
     fn bind(&mut self, protocol: Protocol, inside: Inside, rules: &Rules) -> Option<usize> {
         let outside = self.free_place(protocol, inside, rules)?;
         let slot = self.free_bindings.pop()?;
@@ -299,7 +303,7 @@ impl Part {
         places.find(|&place| self.by_outside(protocol, place).is_none())
     }
 
-    /// Makes a session. There must be room.
+    /// Creates a session. There must be room.
     fn open(&mut self, binding: usize, remote: Outside, state: State) {
         let Some(slot) = self.free_sessions.pop() else { return };
         let session = slot as usize;
@@ -309,7 +313,7 @@ impl Part {
         self.waiting.push(state.kind(), slot);
     }
 
-    /// A packet of a session: its state and its time of life go on.
+    /// Handles a packet of a session: updates its state, and restarts its timeout.
     fn touch(&mut self, slot: usize, from_v6: bool, segment: Segment) {
         let session = &mut self.sessions[slot];
         let before = session.state;
@@ -322,7 +326,7 @@ impl Part {
         }
     }
 
-    /// Ends what has had its time.
+    /// Ends the sessions whose timeouts are over.
     fn expire(&mut self, now: Time, lifetimes: &Lifetimes) {
         self.now = self.now.max(now);
         for kind in [Kind::Udp, Kind::Icmp, Kind::TcpOpen, Kind::TcpTransitory] {
@@ -349,7 +353,7 @@ impl Part {
     }
 }
 
-/// Ports that may stand for this one, the best first: of the part that it belongs to, even or odd as it is.
+/// Returns the ports that may represent this port, the best first: those in its part, even or odd as it is.
 fn candidates(port: u16, allowed: &RangeInclusive<u16>) -> impl Iterator<Item = u16> {
     const WELL_KNOWN_END: u16 = 1024;
     let is_well_known = port < WELL_KNOWN_END;
@@ -363,12 +367,12 @@ fn candidates(port: u16, allowed: &RangeInclusive<u16>) -> impl Iterator<Item = 
     all(is_well_known).chain(all(!is_well_known))
 }
 
-/// Slots by hash, in chains: as many chains as slots, so that they are short.
+/// A hash table of slots with chaining; it has as many chains as slots, so that chains are short.
 #[derive(Debug)]
 struct Chains {
     /// The first slot of each chain.
     heads: Box<[u32]>,
-    /// The slot behind each slot in its chain.
+    /// The next slot in the chain of each slot.
     next: Box<[u32]>,
 }
 
@@ -381,7 +385,7 @@ impl Chains {
         hash as usize & (self.heads.len() - 1)
     }
 
-    /// The slot of this hash that is wanted.
+    /// Returns the slot with this hash for which `is_it` holds.
     fn find(&self, hash: u64, is_it: impl Fn(usize) -> bool) -> Option<usize> {
         let mut slot = self.heads[self.chain(hash)];
         while slot != NONE {
@@ -418,10 +422,10 @@ impl Chains {
     }
 }
 
-/// A queue of slots for each [`Kind`]; a slot is in one of them.
+/// A queue of slots for each [`Kind`]; a slot is in one queue.
 #[derive(Debug)]
 struct Waiting {
-    /// The slots before and behind each in its queue.
+    /// The previous and the next slot in the queue of each slot.
     links: Box<[[u32; 2]]>,
     /// The first and the last slot of each queue.
     ends: [[u32; 2]; Kind::COUNT],
@@ -510,7 +514,7 @@ mod tests {
         let table = Table::new(rules(&POOL, 1..=65_535), 16);
         let send = |now, number| table.outbound(seconds(now), Protocol::Udp, host(number, 4000), PEER, Segment::NONE);
         let place = send(0, 1).unwrap().place;
-        // There is room for one in this part.
+        // This part has room for one session.
         assert_eq!(send(299, 2), Err(DropReason::TableFull));
         assert!(table.inbound(seconds(299), Protocol::Udp, place, PEER, Segment::NONE).is_ok());
         assert_eq!(send(598, 2), Err(DropReason::TableFull));
@@ -530,15 +534,15 @@ mod tests {
             let answer = |remote| table.inbound(Time::ZERO, Protocol::Udp, place, remote, Segment::NONE).err();
             assert_eq!((answer(PEER), answer(other_port)), (None, None));
             assert_eq!(answer(stranger), by_address.then_some(DropReason::SenderUnknown));
-            // Ports of another protocol are others.
+            // Another protocol has its own ports.
             let tcp = table.inbound(Time::ZERO, Protocol::Tcp, place, PEER, Segment::SYN);
             assert_eq!(tcp, Err(DropReason::NoBinding));
         }
     }
 
     proptest! {
-        /// Against a list of all that was sent: a binding holds as long as any of its sessions, is the same for all peers, and no two
-        /// have one place.
+        /// Compares with a list of all packets sent. A binding lasts as long as any of its sessions, is the
+        /// same for all peers, and shares its address and port with no other binding.
         #[test]
         fn the_table_is_that_of_the_book(
             steps in proptest::collection::vec((0u64..100, 1u16..6, 0u16..70, 0u8..4, any::<bool>()), 1..300),

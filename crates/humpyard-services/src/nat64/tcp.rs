@@ -1,8 +1,8 @@
-//! What is remembered of a session, and how packets change it (RFC 6146, sections 3.5.1 to 3.5.3).
+//! The state of a session, and its transitions (RFC 6146, sections 3.5.1 to 3.5.3).
 
 use super::kinds::{Kind, Protocol};
 
-/// What a TCP segment says of its connection.
+/// The flags of a TCP segment that change a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Segment {
     syn: bool,
@@ -11,18 +11,18 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// Of other protocols.
+    /// The value for other protocols.
     pub(super) const NONE: Self = Self { syn: false, fin: false, rst: false };
     #[cfg(test)]
     pub(super) const SYN: Self = Self { syn: true, ..Self::NONE };
 
-    /// By the byte of flags.
+    /// Returns the flags in a TCP header's byte of flags.
     pub(super) const fn of(flags: u8) -> Self {
         Self { syn: flags & 2 != 0, fin: flags & 1 != 0, rst: flags & 4 != 0 }
     }
 }
 
-/// The state of a session. TCP: figure 2 of RFC 6146, without its end.
+/// The state of a session. TCP: figure 2 of RFC 6146, without the final state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum State {
     Udp,
@@ -42,7 +42,7 @@ pub(super) enum State {
 }
 
 impl State {
-    /// The state after the first packet; none if that makes no session.
+    /// Returns the state after the first packet. `None`: this packet creates no session.
     pub(super) const fn first(protocol: Protocol, from_v6: bool, segment: Segment) -> Option<Self> {
         match protocol {
             Protocol::Udp => Some(Self::Udp),
@@ -53,7 +53,7 @@ impl State {
         }
     }
 
-    /// The state after one more packet, and whether the time of life begins anew.
+    /// Returns the state after one more packet, and whether the timeout restarts.
     pub(super) const fn after(self, from_v6: bool, Segment { syn, fin, rst }: Segment) -> (Self, bool) {
         match self {
             Self::Udp | Self::Icmp => (self, true),
@@ -72,7 +72,7 @@ impl State {
         }
     }
 
-    /// How long it lasts without a packet.
+    /// Returns the kind of its timeout.
     pub(super) const fn kind(self) -> Kind {
         match self {
             Self::Udp => Kind::Udp,
@@ -87,7 +87,7 @@ impl State {
 mod tests {
     use super::*;
 
-    /// What a connection goes through: the side that sends and its flags, then the state that this leads to.
+    /// The life of a connection: the sending side and its flags, then the resulting state.
     #[test]
     fn the_states_of_rfc_6146() {
         const SYN: u8 = 2;

@@ -42,14 +42,14 @@ impl Nat64 {
         self.counts.packets[0][Sort::of(header.protocol) as usize] += 1;
         if self.shared.is_ours(remote) {
             self.counts.hairpinned += 1;
-            // Who could be told is not the sender any more.
+            // After hairpinning, an ICMP error would not reach the original sender.
             return self.make_v6(frame, at, now, Pass::Second, generated).map_err(|refusal| refusal.reason.into());
         }
         link::announce(&mut frame.data, frame.link, at, IpVersion::V4);
         Ok(())
     }
 
-    /// Whether a packet may be translated by its addresses and its hop limit; whom it is for.
+    /// Checks the addresses and the hop limit of a packet. Returns its IPv4 destination.
     fn check_v6(&self, header: &Header<Ipv6Addr>) -> Result<Ipv4Addr, Refusal> {
         let fault = ipv6::source_fault(header.source).or_else(|| ipv6::destination_fault(header.destination));
         if let Some(reason) = fault {
@@ -83,7 +83,7 @@ impl Nat64 {
         Ok(Content::of(Side::V6, header.protocol, read.upper)?)
     }
 
-    /// What stands for the sender, and the ports that the packet gets.
+    /// Returns the address that represents the sender, and the packet's new ports.
     fn place_v4(
         &mut self,
         read: &Read<'_, Ipv6Addr>,
@@ -153,7 +153,7 @@ impl Nat64 {
         Ok(())
     }
 
-    /// The header of the packet in IPv4, if the next link takes it.
+    /// Returns the packet's IPv4 header, if the packet does not exceed the next link's MTU.
     fn head_v4(
         &self,
         header: &Header<Ipv6Addr>,
@@ -168,7 +168,7 @@ impl Nat64 {
         header.as_v4(source, destination, number_v4(header.protocol), carried, self.shared.identification())
     }
 
-    /// An ICMPv6 error: about a packet that came from IPv4, which it quotes.
+    /// Translates an ICMPv6 error, which quotes a packet that came from IPv4.
     fn error_from_v6(
         &mut self,
         frame: &mut Frame,

@@ -17,7 +17,7 @@ use crate::ip::{IPV4_BYTES, IPV6_BYTES, protocol};
 use crate::link::{self, IpVersion};
 use crate::service::{DropReason, Generated};
 
-/// The header of IPv6 and that of its fragments, in bytes.
+/// The IPv6 header and the fragment header, in bytes.
 const V6_FRAGMENT_BYTES: usize = IPV6_BYTES + 8;
 /// The longest ICMPv6 error (RFC 4443, section 2.4 (c)), in bytes.
 const V6_ERROR_MAX: usize = 1280;
@@ -103,7 +103,7 @@ impl Nat64 {
         Ok(Content::of(Side::V4, header.protocol, read.upper)?)
     }
 
-    /// The host that the destination stands for, and the ports that the packet gets.
+    /// Returns the host that the destination represents, and the packet's new ports.
     fn place_v6(&mut self, read: &Read<'_, Ipv4Addr>, content: Content, now: Time) -> Result<Place<Ipv6Addr>, Refusal> {
         let header = &read.header;
         let source = self.shared.prefix.embed(header.source);
@@ -200,12 +200,12 @@ impl Nat64 {
         Ok(())
     }
 
-    /// How much a fragment carries that is not the last, in bytes.
+    /// Returns the payload of each fragment but the last, in bytes.
     const fn piece_bytes(&self) -> usize {
         (self.fragment_above - V6_FRAGMENT_BYTES) & !7
     }
 
-    /// Makes fragments of a packet, the first in its frame. There is room for all of them.
+    /// Splits a packet into fragments, the first in its frame. There must be room for all.
     fn split(
         &self,
         frame: &mut Frame,
@@ -238,7 +238,7 @@ impl Nat64 {
         put(frame, at, header.upper, head(0, piece).bytes(), piece);
     }
 
-    /// An ICMP error: about a packet that came from IPv6, which it quotes.
+    /// Translates an ICMP error, which quotes a packet that came from IPv6.
     fn error_from_v4(
         &mut self,
         frame: &mut Frame,

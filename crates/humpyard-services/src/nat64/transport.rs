@@ -1,4 +1,4 @@
-//! What TCP, UDP and ICMP queries have at the front: ports, and a checksum over addresses.
+//! The headers of TCP, UDP and ICMP queries: ports, and a checksum over addresses.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -12,18 +12,18 @@ use crate::service::DropReason;
 const ECHO_V4: [u8; 2] = [8, 0];
 const ECHO_V6: [u8; 2] = [128, 129];
 
-/// What an IP packet carries, in the eyes of translation.
+/// The payload of an IP packet, as translation classifies it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Content {
-    /// Something with ports, or an identifier.
+    /// A protocol with ports, or with an identifier.
     Query(Protocol),
     /// An ICMP error.
     Error,
-    /// Anything else, which only addresses stand for.
+    /// Any other protocol: only addresses are translated.
     Other,
 }
 
-/// Which version a packet is of.
+/// The version of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Side {
     V4,
@@ -31,7 +31,8 @@ pub(super) enum Side {
 }
 
 impl Content {
-    /// By the protocol, and the bytes that it starts with; none of them where that is in another fragment.
+    /// Classifies a payload by its protocol and its first bytes; `upper` is empty if they are in another
+    /// fragment.
     #[inline]
     pub(super) fn of(side: Side, protocol: u8, upper: &[u8]) -> Result<Self, DropReason> {
         Ok(match (side, protocol) {
@@ -47,14 +48,14 @@ impl Content {
                 1..=4 => Self::Error,
                 _ => return Err(DropReason::IcmpUntranslatable),
             },
-            // In IPv6 it would be an extension header.
+            // In IPv6, this number would be an extension header.
             (
                 Side::V4,
                 protocol::HOP_BY_HOP | protocol::ROUTING | protocol::FRAGMENT | protocol::DESTINATION_OPTIONS,
             ) => {
                 return Err(DropReason::ProtocolDenied);
             }
-            // Of the other version: nobody on that side would know it.
+            // ICMP of the other version: no host on that side would understand it.
             (Side::V4, protocol::ICMPV6) | (Side::V6, protocol::ICMP) => return Err(DropReason::IcmpUntranslatable),
             _ => Self::Other,
         })
@@ -62,7 +63,7 @@ impl Content {
 }
 
 impl Protocol {
-    /// The bytes without which nothing can be said.
+    /// Returns the number of first bytes that translation needs.
     pub(super) const fn header_bytes(self) -> usize {
         match self {
             Self::Tcp => 20,
@@ -79,7 +80,7 @@ impl Protocol {
     }
 }
 
-/// The ports of the two ends; where there is one identifier for both it is that of the IPv6 side, and the other is 0.
+/// The ports of the two ends. A single identifier counts as the port of the IPv6 side; the other port is 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Ports {
     pub(super) source: u16,
@@ -87,7 +88,8 @@ pub(super) struct Ports {
 }
 
 impl Ports {
-    /// Reads what `upper` starts with, at least 8 bytes. `local` says which end the identifier is of.
+    /// Reads the ports at the start of `upper`, which has at least 8 bytes. `local` is the end that has the
+    /// identifier.
     #[inline]
     pub(super) fn read(protocol: Protocol, upper: &[u8], local: End) -> Self {
         let word = |at: usize| u16::from_be_bytes([upper[at], upper[at + 1]]);
@@ -106,7 +108,7 @@ pub(super) enum End {
     Destination,
 }
 
-/// What a segment says of its connection; nothing in other protocols.
+/// Returns the flags of a TCP segment; no flags for other protocols.
 #[inline]
 pub(super) fn segment(protocol: Protocol, upper: &[u8]) -> Segment {
     match (protocol, upper.get(13)) {
@@ -115,7 +117,7 @@ pub(super) fn segment(protocol: Protocol, upper: &[u8]) -> Segment {
     }
 }
 
-/// The two addresses of a packet, for sums.
+/// The two addresses of a packet, for checksums.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Ends {
     V4(Ipv4Addr, Ipv4Addr),
@@ -123,7 +125,8 @@ pub(super) enum Ends {
 }
 
 impl Ends {
-    /// What they add to the checksum of a protocol whose pseudo-header has the same length and number in both versions.
+    /// Returns the sum of the addresses. It suffices for protocols whose pseudo-header has the same length and
+    /// number in both versions.
     #[inline]
     fn sum(self) -> Sum {
         match self {
@@ -132,7 +135,7 @@ impl Ends {
         }
     }
 
-    /// The pseudo-header of ICMP: there is none in IPv4.
+    /// Returns the sum of the pseudo-header of ICMP, which IPv4 does not have.
     #[inline]
     fn icmp_sum(self, length: usize) -> Sum {
         match self {
@@ -141,27 +144,27 @@ impl Ends {
         }
     }
 
-    /// The pseudo-header (RFC 8200, section 8.1; RFC 793).
+    /// Returns the sum of the pseudo-header (RFC 8200, section 8.1; RFC 793).
     #[inline]
     pub(super) fn pseudo(self, protocol: u8, length: usize) -> Sum {
         self.sum().with(&(length as u32).to_be_bytes()).with(&[0, protocol])
     }
 }
 
-/// What becomes of the front of a query: the addresses around it, and the ports in it.
+/// The changes to the header of a query: the addresses around it, and its ports.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change {
     pub(super) before: Ends,
     pub(super) after: Ends,
     pub(super) ports: Ports,
-    /// How long what the IP header carries is, in bytes.
+    /// The length of the IP payload, in bytes.
     pub(super) length: usize,
 }
 
-/// Writes the ports, and mends the checksum by what has changed (RFC 1624). What was cut off is left out: a quoted packet may end
-/// before its checksum.
+/// Writes the ports, and updates the checksum by the changes (RFC 1624). Fields that were cut off are skipped:
+/// a quoted packet may end before its checksum.
 ///
-/// A UDP checksum of zero is none, and stays so.
+/// A UDP checksum of zero means that there is none, and stays zero.
 #[inline]
 pub(super) fn change(protocol: Protocol, upper: &mut [u8], change: Change) {
     let Change { before, after, ports, length } = change;
@@ -187,7 +190,7 @@ pub(super) fn change(protocol: Protocol, upper: &mut [u8], change: Change) {
     field.copy_from_slice(&stated(protocol, new).to_be_bytes());
 }
 
-/// The same message in the other version: an echo request or its reply.
+/// Returns the message type in the other version: an echo request or its reply.
 const fn echo(icmp_type: u8, after: Ends) -> u8 {
     match after {
         Ends::V4(..) => ECHO_V4[(icmp_type & 1) as usize],
@@ -195,18 +198,18 @@ const fn echo(icmp_type: u8, after: Ends) -> u8 {
     }
 }
 
-/// A checksum as its header has it: in UDP zero would be none (RFC 768).
+/// Returns a checksum as its header has it: in UDP, zero would mean no checksum (RFC 768).
 const fn stated(protocol: Protocol, checksum: u16) -> u16 {
     if matches!(protocol, Protocol::Udp) && checksum == 0 { 0xffff } else { checksum }
 }
 
-/// Whether a UDP header has no checksum.
+/// Returns whether a UDP header has no checksum.
 #[inline]
 pub(super) fn lacks_checksum(protocol: Protocol, upper: &[u8]) -> bool {
     protocol == Protocol::Udp && upper.get(6..8) == Some(&[0, 0])
 }
 
-/// Gives a UDP packet, all of which is there, a checksum. It covers what the UDP header says to be of the packet.
+/// Computes the checksum of a complete UDP packet. It covers the length in the UDP header.
 pub(super) fn fill_checksum(upper: &mut [u8], ends: Ends) {
     let length = upper.get(4..6).map_or(0, |length| usize::from(u16::from_be_bytes([length[0], length[1]])));
     let length = if length < 8 { upper.len() } else { length.min(upper.len()) };

@@ -1,40 +1,45 @@
-//! Finding port scans: who tries to reach many ports of one host, or many hosts at one port.
+//! Detects port scans: sources that try many ports of one host, or many hosts at one port.
 //!
 //! # Work
-//! A TCP segment with neither ACK nor RST is an attempt: the SYN that asks for a connection, or one of the segments that no
-//! connection has and scanners send (without any flag, with FIN alone, with FIN, PSH and URG). For each pair of source and host the
-//! different ports tried within `window` are kept, and for each pair of source and port the different hosts. When they are `ports`
-//! (a vertical scan) or `hosts` (a horizontal one) an alarm is raised. Packets pass unchanged; with `drop=true` the attempts of a
-//! scan are dropped from the one on that raised its alarm.
+//! An attempt is a TCP segment with neither ACK nor RST: a SYN that asks for a connection, or a segment that
+//! only scanners send (without flags, with FIN alone, with FIN, PSH and URG).
 //!
-//! With `unused=` there is a third alarm, about the network as a whole: a worm spreads. Who tries to reach two addresses that nobody
-//! has is a victim of it. When the victims that are new in an interval of time are more than their mean over the last `history`
-//! intervals and `deviations` standard deviations, `intervals` times in a row, the alarm is raised.
+//! For each pair of source and host, the detector keeps the different ports tried within `window`; for each
+//! pair of source and port, the different hosts. It raises an alarm at `ports` ports (a vertical scan) or
+//! `hosts` hosts (a horizontal scan). Packets pass unchanged. With `drop=true`, the attempts of a scan are
+//! dropped, from the one that raises the alarm on.
 //!
-//! Alarms are counters of the result: `alarm_01 vertical SOURCE to HOST at SECONDS`, with the number of attempts, both those that
-//! led to the alarm and those that followed. The seconds are those of the packet that raised it.
+//! With `unused=` there is a third alarm, for a worm that spreads over the network. A source that tries to
+//! reach two unused addresses is a victim of the worm. The detector compares the new victims in an interval
+//! with their mean over the last `history` intervals. If they exceed the mean by `deviations` standard
+//! deviations, in `intervals` intervals in a row, it raises the alarm.
+//!
+//! Alarms are counters of the result: `alarm_01 vertical SOURCE to HOST at SECONDS`, with the number of
+//! attempts before and after the alarm. The seconds are those of the packet that raised it.
 //!
 //! # Source
-//! Wu, Vangala, Gao and Kwiat (NDSS 2004), which the Everest paper names: the victims, and that scans are known by how many different
-//! targets a source tries. Its constants are parameters here, for it gives none that suit every network.
+//! Wu, Vangala, Gao and Kwiat (NDSS 2004), which the Everest paper names: the victims, and the detection of
+//! scans by the number of different targets. Its constants are parameters here, because it gives none that suit
+//! every network.
 //!
 //! # Delay and misses
-//! A window begins with an attempt, and the next one begins when it is over. So who tries `k` different targets or more in each
-//! `window` is found at the `k`th; who tries fewer never is; and 2k-2 within one `window`, at the ends of two, may be missed.
+//! A window begins with an attempt. After its end, the next attempt begins another. So a source that tries `k`
+//! or more different targets in each `window` is found at the `k`th target. A source that tries fewer is never
+//! found. Up to 2k-2 targets within one `window`, spread over the ends of two windows, may be missed.
 //!
 //! # Memory
-//! `entries` pairs of each kind, by sets of four: where all four are taken, the one makes room that tried least recently. Its window
-//! begins anew: by that scans can be missed, when there is a flood from many addresses, but no alarm can be wrong. `alarms` alarms
-//! are listed; of more than that the packets are counted.
+//! `entries` pairs of each kind, in sets of four. If all four are taken, the pair with the oldest last attempt
+//! is evicted, and its window starts again. So a flood from many addresses can hide scans, but no alarm can be
+//! wrong. `alarms` alarms are listed; packets of further alarms are only counted.
 //!
 //! # Several workers
-//! All instances share the table, in parts by source with a lock each, which is taken for attempts alone.
-//! Time is that of the packets: where one worker is ahead of another by much of a window, as in a capture that is read as fast as
-//! it can be, attempts are counted late or not at all.
+//! All instances share the table. It has parts by source, with a lock each, which only attempts take. Time is
+//! that of the packets. If one worker is ahead of another by much of a window, as in a capture read at full
+//! speed, attempts are counted late or not at all.
 //!
 //! # Departures
-//! * TCP alone: a datagram of UDP does not say whether it asks or answers.
-//! * Time is that of packets; where it jumps back it has stood still.
+//! * TCP only: a UDP datagram does not show whether it is a request or an answer.
+//! * Time is that of the packets. While it is set back, it stands still.
 
 mod victims;
 mod windows;
@@ -91,7 +96,7 @@ params! {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Debug)]
 pub struct Prefixes(pub String);
 
-/// Takes every text: the service says more exactly what is wrong with a prefix.
+/// Accepts every text; the service reports a wrong prefix more precisely.
 impl ParameterValue for Prefixes {
     const ACCEPTS: &'static str = "prefixes separated by `;`, or nothing";
 
@@ -116,14 +121,14 @@ impl Prefixes {
 /// Parts of the table, by source, each with a lock of its own.
 const PARTS: usize = 16;
 
-/// What an alarm is about.
+/// The subject of an alarm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Scan {
     /// A source tries many ports of a host.
     Vertical(IpAddr, IpAddr),
     /// A source tries many hosts at a port.
     Horizontal(IpAddr, u16),
-    /// Ever more sources try addresses that nobody has.
+    /// More and more sources try unused addresses.
     Worm,
 }
 
@@ -145,7 +150,7 @@ struct Sources {
     horizontal: Windows,
 }
 
-/// What all instances share.
+/// The state that all instances share.
 #[derive(Debug)]
 struct Shared {
     drop: bool,
@@ -155,21 +160,21 @@ struct Shared {
     alarms: Mutex<Alarms<Scan>>,
 }
 
-/// The port scan detector. See the [module](self) for what it does.
+/// The port scan detector; see the [module](self).
 #[derive(Debug)]
 pub struct Portscan {
     shared: Arc<Shared>,
-    /// Attempts that came to this instance.
+    /// Attempts seen by this instance.
     attempts: u64,
-    /// Those of them at addresses that nobody has.
+    /// Attempts at unused addresses among them.
     attempts_unused: u64,
-    /// Packets of which too little was captured to tell whether they are attempts.
+    /// Packets cut off before the fields that show an attempt.
     cut_packets: u64,
     seen: Seen,
 }
 
 impl Clone for Portscan {
-    /// An instance like it, which has seen no frame.
+    /// Returns another instance, which shares the table.
     fn clone(&self) -> Self {
         Self::with(Arc::clone(&self.shared), self.seen.anew())
     }
@@ -201,7 +206,7 @@ impl Build for Portscan {
             intervals: params.intervals,
         };
         let unused = params.unused.parsed()?;
-        // Without addresses that nobody has there is no victim to remember.
+        // Without unused addresses, there are no victims to remember.
         let sources = if unused.is_empty() { 1 } else { params.entries as usize };
         let shared = Shared {
             drop: params.drop,
@@ -214,7 +219,7 @@ impl Build for Portscan {
     }
 }
 
-/// A span given in seconds.
+/// Returns a time span given in seconds.
 fn seconds(value: f64) -> Time {
     Time::from_ns((value * 1e9).round() as u64)
 }
@@ -224,7 +229,7 @@ impl Portscan {
         Self { shared, attempts: 0, attempts_unused: 0, cut_packets: 0, seen }
     }
 
-    /// Takes in an attempt; whether it is part of a scan that there is an alarm about.
+    /// Handles an attempt. Returns whether it belongs to a scan with an alarm.
     fn attempt(&mut self, source: IpAddr, host: IpAddr, port: u16, time: Time) -> bool {
         self.attempts += 1;
         let shared = Arc::clone(&self.shared);
@@ -235,7 +240,7 @@ impl Portscan {
         let mut part = lock(&shared.parts[(source_hash >> 60) as usize % PARTS]);
         let now = part.time.advance(time);
         let Sources { vertical, horizontal, .. } = &mut *part;
-        // The two keys of a source differ also where port and address are the same number.
+        // The two keys of a source differ even if port and address are the same number.
         let step = vertical.attempt(mix(source_hash ^ host_hash.rotate_left(1)), u32::from(port), now);
         let is_vertical = self.alarmed(&shared, step, Scan::Vertical(source, host), time);
         let step = horizontal.attempt(mix(source_hash.wrapping_add(u64::from(port))), host_hash as u32, now);
@@ -243,7 +248,7 @@ impl Portscan {
         is_vertical || is_horizontal
     }
 
-    /// Whether there is an alarm after this step.
+    /// Returns whether there is an alarm after this step.
     fn alarmed(&mut self, shared: &Shared, step: Step<'_>, scan: Scan, time: Time) -> bool {
         match step {
             Step::Few => return false,
@@ -255,7 +260,7 @@ impl Portscan {
         true
     }
 
-    /// Takes in an attempt at an address that nobody has.
+    /// Handles an attempt at an unused address.
     fn unused(&mut self, shared: &Shared, source: IpAddr, time: Time) {
         self.attempts_unused += 1;
         if let Some(victims) = lock(&shared.victims).attempt(hash(source), time) {

@@ -1,21 +1,21 @@
-//! How many sources begin to try addresses that nobody has: the sign of a worm.
+//! Counts the sources that begin to try unused addresses: a growing number shows a worm.
 
 use humpyard_core::unit::Time;
 
 use crate::memory::Memory;
 use crate::packet_time::PacketTime;
 
-/// A source is a victim when it tries so many times: one may be a slip.
+/// Attempts that make a source a victim: a single one may be a mistake.
 const ATTEMPTS: u8 = 2;
 
-/// When victims are too many.
+/// The limits on new victims.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// The time in which new victims are counted together.
+    /// The time over which new victims are counted.
     pub(super) interval: Time,
     /// Standard deviations above the mean, in thousandths.
     pub(super) deviations_milli: u64,
-    /// So many are never too many.
+    /// The greatest number that is never too many.
     pub(super) victims: u64,
     /// Intervals in a row with too many.
     pub(super) intervals: u64,
@@ -26,17 +26,17 @@ pub(super) struct Limits {
 pub(super) struct Victims {
     limits: Limits,
     time: PacketTime,
-    /// When the interval ends.
+    /// The end of the current interval.
     end: Time,
-    /// New victims in the interval.
+    /// New victims in the current interval.
     new: u64,
-    /// Attempts of each source, up to [`ATTEMPTS`]; the least recently seen makes room.
+    /// Attempts of each source, up to [`ATTEMPTS`]; the least recently seen source is evicted.
     sources: Memory<u8>,
-    /// New victims in the intervals before, in a ring; none where there was no interval yet.
+    /// New victims in the earlier intervals, as a ring; 0 for intervals before the start.
     history: Box<[u64]>,
-    /// Where the next one is to be.
+    /// The ring's next place.
     next: usize,
-    /// Intervals there were, up to the length of the ring.
+    /// Number of earlier intervals, up to the length of the ring.
     known: usize,
     /// Intervals in a row with too many, and the victims in them.
     in_a_row: u64,
@@ -44,7 +44,7 @@ pub(super) struct Victims {
 }
 
 impl Victims {
-    /// Remembers `sources` sources and `history` intervals.
+    /// Returns a counter that remembers `sources` sources and `history` intervals.
     pub(super) fn new(limits: Limits, history: usize, sources: usize) -> Self {
         Self {
             limits,
@@ -60,7 +60,8 @@ impl Victims {
         }
     }
 
-    /// An attempt of a source, by its hash. If intervals that are over by now were too many in a row: the victims in them.
+    /// Handles an attempt of a source, given by its hash. Returns the victims in the intervals that ended, if
+    /// there were too many in enough intervals in a row.
     pub(super) fn attempt(&mut self, source: u64, time: Time) -> Option<u64> {
         let now = self.time.advance(time);
         let alarm = self.close_until(now);
@@ -72,14 +73,14 @@ impl Victims {
         alarm
     }
 
-    /// Closes the intervals that are over, all but the first of which were empty.
+    /// Closes the intervals that are over. All but the first of them were empty.
     fn close_until(&mut self, now: Time) -> Option<u64> {
         if now < self.end {
             return None;
         }
         let alarm = self.close();
         let empty = now.since(self.end).as_ns() / self.limits.interval.as_ns();
-        // After as many as the ring holds, more change nothing.
+        // After as many empty intervals as the ring holds, more change nothing.
         for _ in 0..empty.min(self.history.len() as u64) {
             self.close();
         }
@@ -87,7 +88,7 @@ impl Victims {
         alarm
     }
 
-    /// Ends an interval, and judges it by those before.
+    /// Closes an interval, and compares it with those before.
     fn close(&mut self) -> Option<u64> {
         let new = core::mem::take(&mut self.new);
         if self.is_too_many(new) {
@@ -102,8 +103,8 @@ impl Victims {
         (self.in_a_row >= self.limits.intervals).then_some(self.victims_in_a_row)
     }
 
-    /// Whether `new` is more than the mean and so many standard deviations, in integers: with n intervals, sum s and sum of squares
-    /// q, n times as much as the mean is `s`, and n² times the variance `n q - s²`.
+    /// Returns whether `new` exceeds the mean by the given number of standard deviations, in integers. With n
+    /// intervals, sum s and sum of squares q, n times the mean is `s`, and n² times the variance is `n q - s²`.
     fn is_too_many(&self, new: u64) -> bool {
         if new <= self.limits.victims || self.known < self.history.len() {
             return false;
@@ -125,13 +126,13 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// What each second's last attempts lead to: in second i `counts[i]` sources are new victims.
+    /// Returns the alarms at the end of each second; in second i, `counts[i]` sources become victims.
     fn alarms(victims: &mut Victims, counts: &[u64]) -> Vec<(usize, u64)> {
         let mut alarms = Vec::new();
         let mut source = 0;
         for (second, &count) in counts.iter().enumerate() {
             let time = Time::from_ns(second as u64 * SECOND);
-            // A source that tries once is no victim, but lets time pass.
+            // A source with one attempt is no victim, but advances the time.
             source += 1;
             alarms.extend(victims.attempt(mix(source), time).map(|victims| (second, victims)));
             for _ in 0..count {
@@ -149,7 +150,7 @@ mod tests {
         Victims::new(limits, 4, 1024)
     }
 
-    /// Of 1, 3, 1, 3 mean and standard deviation are 2 and 1: 4 is at two deviations, and not above; 5 is.
+    /// 1, 3, 1, 3 have mean 2 and standard deviation 1: 4 is at two deviations, and not above; 5 is above.
     #[test]
     fn the_threshold_is_mean_and_deviations() {
         assert_eq!(alarms(&mut victims(2000, 1), &[1, 3, 1, 3, 4, 0]), []);
@@ -160,7 +161,8 @@ mod tests {
 
     #[test]
     fn it_takes_several_intervals_in_a_row() {
-        // After 5: 3, 1, 3, 5 have mean 3 and deviation sqrt 2, so 6 is beyond two; after it 1, 3, 5, 6 let 8 be just below.
+        // After 5: 3, 1, 3, 5 have mean 3 and deviation sqrt 2, so 6 is above two deviations. After 6, 1, 3, 5,
+        // 6 make 8 just too low.
         assert_eq!(alarms(&mut victims(2000, 2), &[1, 3, 1, 3, 5, 6, 0]), [(6, 11)]);
         assert_eq!(alarms(&mut victims(2000, 2), &[1, 3, 1, 3, 5, 1, 6, 0]), []);
         assert_eq!(alarms(&mut victims(2000, 2), &[1, 3, 5]), [], "too little is known");

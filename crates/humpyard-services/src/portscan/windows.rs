@@ -1,18 +1,18 @@
-//! Who tried to reach what within a window: a bounded table of small sets.
+//! The targets that sources tried within a window: a bounded table of small sets.
 
 use humpyard_core::unit::Time;
 
-/// Places that one key may have: of those the one makes room that was touched least recently.
+/// Places for one key. If all are taken, the least recently touched one is evicted.
 const WAYS: usize = 4;
 
-/// What is known of a key.
+/// The state of a key.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     key: u64,
     used: bool,
-    /// When its window began: with an attempt.
+    /// The start of its window: an attempt.
     begun: Time,
-    /// When its last attempt was.
+    /// The time of its last attempt.
     touched: Time,
     /// Different targets in its window.
     targets: usize,
@@ -22,40 +22,42 @@ struct Place {
     alarm: Option<usize>,
 }
 
-/// For each key the different targets in its window, up to the threshold. Every operation is O(threshold); none allocates.
+/// The different targets of each key in its window, up to the threshold. Every operation is O(threshold); none
+/// allocates.
 ///
-/// The window of a key begins with an attempt and ends a fixed time later; the next attempt begins another. A key that an alarm
-/// was raised about stays so until it has been silent for that time.
+/// The window of a key begins with an attempt and ends after a fixed time; the next attempt begins another. A
+/// key with an alarm keeps it until it has had no attempt for that time.
 #[derive(Debug)]
 pub(super) struct Windows {
-    /// In sets of [`WAYS`].
+    /// Places, in sets of [`WAYS`].
     places: Box<[Place]>,
-    /// The targets of each place, `threshold` in a row.
+    /// The targets of each place, `threshold` per place.
     targets: Box<[u32]>,
     threshold: usize,
     window: Time,
 }
 
-/// What an attempt leads to.
+/// The result of an attempt.
 #[derive(Debug)]
 pub(super) enum Step<'a> {
-    /// Nothing yet.
+    /// Fewer targets than the threshold.
     Few,
-    /// As many targets as the threshold: an alarm is to be raised, which so many attempts led to, and its number noted here.
+    /// The threshold is reached after this many attempts. The caller must raise an alarm, and store its number
+    /// here.
     Reached { attempts: u64, alarm: &'a mut Option<usize> },
     /// This alarm was raised before.
     Known(usize),
 }
 
 impl Windows {
-    /// A table for at least `entries` keys.
+    /// Returns a table for at least `entries` keys.
     pub(super) fn new(entries: usize, threshold: usize, window: Time) -> Self {
         let places = entries.div_ceil(WAYS).next_power_of_two() * WAYS;
         let targets = vec![0; places * threshold].into();
         Self { places: vec![Place::default(); places].into(), targets, threshold, window }
     }
 
-    /// An attempt of a key, a hash, at a target.
+    /// Handles an attempt of a key, which must be a hash, at a target.
     pub(super) fn attempt(&mut self, key: u64, target: u32, now: Time) -> Step<'_> {
         let at = self.place(key);
         let place = &mut self.places[at];
@@ -79,7 +81,7 @@ impl Windows {
         Step::Reached { attempts: place.attempts, alarm: &mut place.alarm }
     }
 
-    /// The place of a key, or the one that it is to have.
+    /// Returns the place of a key, or the place to evict for it.
     fn place(&self, key: u64) -> usize {
         let sets = self.places.len() / WAYS;
         let start = (key as usize & (sets - 1)) * WAYS;
@@ -94,7 +96,7 @@ impl Windows {
 mod tests {
     use super::*;
 
-    /// Whether an attempt raises an alarm; it gets number 7.
+    /// Returns the attempts before the alarm if an attempt raises one; its number is 7.
     fn reaches(windows: &mut Windows, key: u64, target: u32, now: u64) -> Option<u64> {
         match windows.attempt(key, target, Time::from_ns(now)) {
             Step::Reached { attempts, alarm } => {
@@ -116,11 +118,11 @@ mod tests {
         for (target, now, expected) in steps {
             assert_eq!(reaches(&mut windows, 9, target, now), expected, "target {target} at {now}");
         }
-        // Silent for a window: all is forgotten, and takes as long again.
+        // After a window without attempts, the key starts again, and needs as many targets.
         for (target, now, expected) in [(1, 28, None), (2, 29, None), (3, 37, Some(3))] {
             assert_eq!(reaches(&mut windows, 9, target, now), expected, "target {target} at {now}");
         }
-        // The third comes when the window is over.
+        // The third attempt comes after the end of the window.
         for (target, now) in [(1, 100), (2, 101), (3, 110), (4, 111)] {
             assert_eq!(reaches(&mut windows, 8, target, now), None, "target {target} at {now}");
         }
@@ -134,7 +136,7 @@ mod tests {
             assert_eq!(reaches(&mut windows, key, 1, key), None);
         }
         assert_eq!(reaches(&mut windows, 1, 1, 5), None);
-        // Key 2 makes room for 5, and begins anew.
+        // Key 5 evicts key 2, which starts again.
         assert_eq!(reaches(&mut windows, 5, 1, 6), None);
         assert_eq!(reaches(&mut windows, 1, 2, 7), Some(3));
         assert_eq!(reaches(&mut windows, 2, 2, 8), None);

@@ -3,16 +3,16 @@
 /// One, in the fixed point of averages, sums and limits: millionths.
 pub(super) const ONE: u64 = 1_000_000;
 
-/// When the sum is too high. All in millionths.
+/// The parameters of the sum, in millionths.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// What each period takes off the sum: the paper's a.
+    /// Subtracted from the sum in each period: the paper's a.
     pub(super) offset: u64,
     /// The sum above which there is an alarm: the paper's N.
     pub(super) threshold: u64,
-    /// What of the average stays when a period is added to it: the paper's alpha.
+    /// The weight of the old average when a period is added: the paper's alpha.
     pub(super) keep: u64,
-    /// The average is taken for at least so much, in segments a period.
+    /// The lower limit of the average, in segments per period.
     pub(super) floor: u64,
 }
 
@@ -20,17 +20,17 @@ pub(super) struct Limits {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cusum {
     limits: Limits,
-    /// Closings a period, averaged exponentially; none before the first period.
+    /// Exponential average of closing segments per period. `None`: no period has ended.
     average: Option<u64>,
     sum: u64,
 }
 
-/// What a period has told.
+/// The result of a period.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Judgement {
     /// Whether the sum is above the threshold.
     pub(super) alarm: bool,
-    /// Whether the period by itself tells of a flood: it made the sum rise.
+    /// Whether the period by itself indicates a flood: the sum rose.
     pub(super) rising: bool,
 }
 
@@ -39,7 +39,7 @@ impl Cusum {
         Self { limits, average: None, sum: 0 }
     }
 
-    /// A period with so many openings and closings is over.
+    /// Closes a period with these openings and closings.
     pub(super) fn close(&mut self, openings: u64, closings: u64) -> Judgement {
         let Limits { offset, threshold, keep, floor } = self.limits;
         let now = u128::from(closings) * u128::from(ONE);
@@ -51,15 +51,15 @@ impl Cusum {
         let excess = i128::from(openings) - i128::from(closings);
         let relative = excess * i128::from(ONE) * i128::from(ONE) / i128::from(average.max(floor).max(1));
         let step = relative - i128::from(offset);
-        // Not above twice the threshold: an alarm is not to last much longer than the flood.
+        // At most twice the threshold, so that an alarm does not last much longer than the flood.
         let sum = (i128::from(self.sum) + step).clamp(0, 2 * i128::from(threshold));
         self.sum = sum as u64;
         Judgement { alarm: self.sum > threshold, rising: step > 0 }
     }
 
-    /// So many periods without a segment are over.
+    /// Closes periods without a segment.
     pub(super) fn close_empty(&mut self, periods: u64) {
-        // After so many the average is as good as none.
+        // After this many empty periods, the average is practically 0.
         const EXACT_MAX: u64 = 1000;
         for _ in 0..periods.min(EXACT_MAX) {
             self.close(0, 0);
@@ -89,24 +89,25 @@ mod tests {
     #[test]
     fn sums_worked_out_by_hand() {
         let mut cusum = Cusum::new(LIMITS);
-        // Average 100, 100, 100: excesses of .5, 1.05 and -1.
+        // The averages are 100, 100, 100, and the excesses .5, 1.05 and -1.
         assert_eq!(sums(&mut cusum, &[(150, 100), (205, 100), (0, 100)]), [150_000, 850_000, 0]);
         assert_eq!(cusum.average, Some(100 * ONE));
-        // Average 90, 81: 90/90 = 1, 162/81 = 2; at twice the threshold it stays.
+        // The averages are 90 and 81: 90/90 = 1, 162/81 = 2. At twice the threshold, the sum stays.
         assert_eq!(sums(&mut cusum, &[(90, 0), (162, 0), (1000, 0)]), [650_000, 2_100_000, 2_100_000]);
     }
 
     #[test]
     fn an_alarm_is_above_the_threshold_not_at_it() {
         let mut cusum = Cusum::new(LIMITS);
-        // Below the floor: 7 of 10 is .7, so the sum rises by .35 a period and is at the threshold after three.
+        // Below the floor: 7 of 10 is .7, so the sum rises by .35 per period, and reaches the threshold after
+        // three.
         let alarms: Vec<bool> = (0..4).map(|_| cusum.close(7, 0).alarm).collect();
         assert_eq!(alarms, [false, false, false, true]);
         let mut cusum = Cusum::new(LIMITS);
         assert_eq!(cusum.close(14, 0), Judgement { alarm: false, rising: true });
         cusum = Cusum::new(LIMITS);
         assert_eq!(cusum.close(15, 0), Judgement { alarm: true, rising: true });
-        // 1.15 and .3 - .35 are 1.1, and .2 - .35 more is below.
+        // 1.15 + .3 - .35 = 1.1 is above the threshold; adding .2 - .35 goes below.
         assert_eq!(cusum.close(3, 0), Judgement { alarm: true, rising: false });
         assert_eq!(cusum.close(2, 0), Judgement { alarm: false, rising: false });
     }
@@ -117,12 +118,13 @@ mod tests {
         assert!((0..10_000).all(|_| !cusum.close(135, 100).alarm));
         let mut cusum = Cusum::new(LIMITS);
         let first = (1..).find(|_| cusum.close(136, 100).alarm);
-        // It rises by .01 a period.
+        // The sum rises by .01 per period.
         assert_eq!(first, Some(106));
     }
 
     proptest! {
-        /// With a constant excess of x averages the alarm comes at the first period k with k (x - a) > N: the paper's bound.
+        /// With a constant excess of x averages, the alarm comes at the first period k with k (x - a) > N: the
+        /// paper's bound.
         #[test]
         fn the_delay_is_the_papers(closings in 10u64..100_000, excess in 1u64..1_000_000) {
             let mut cusum = Cusum::new(LIMITS);

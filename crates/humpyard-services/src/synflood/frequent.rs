@@ -1,12 +1,12 @@
-//! The host that most openings go to, in a few words of memory.
+//! Finds the host with the most openings, in little memory.
 
 use core::net::IpAddr;
 
-/// Hosts that are counted at once.
+/// Hosts counted at once.
 const COUNTED: usize = 16;
 
-/// Counts of hosts after Misra and Gries (1982): of n openings a host's count misses at most n/17, so one that gets more than
-/// that is among them.
+/// Counts of hosts by Misra and Gries (1982): of n openings, a host's count misses at most n/17. So a host with
+/// more openings than that has a count.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Frequent {
     /// Hosts with their counts; a place with count 0 is free.
@@ -14,7 +14,7 @@ pub(super) struct Frequent {
 }
 
 impl Frequent {
-    /// An opening to this host.
+    /// Counts an opening to this host.
     pub(super) fn add(&mut self, host: IpAddr) {
         if let Some((_, count)) = self.counts.iter_mut().find(|(known, _)| *known == Some(host)) {
             *count += 1;
@@ -30,7 +30,8 @@ impl Frequent {
         }
     }
 
-    /// The host with the highest count, which is at most what it got; of equal ones the lowest address.
+    /// Returns the host with the highest count, which is at most its openings. Among equal counts, the lowest
+    /// address wins.
     pub(super) fn first(&self) -> Option<(IpAddr, u64)> {
         let hosts = self.counts.iter().filter_map(|&(host, count)| Some((host?, count)));
         hosts.max_by_key(|&(host, count)| (count, core::cmp::Reverse(host)))

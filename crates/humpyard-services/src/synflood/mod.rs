@@ -1,40 +1,46 @@
-//! Finding SYN floods: more connections are opened than closed.
+//! Detects SYN floods: more connections are opened than closed.
 //!
 //! # Work
-//! In each `period` the segments with SYN (SYN and SYN/ACK) are counted, and those that close (FIN, and RST unless `reset=false`).
-//! Their difference over F, the exponential average of the closing ones and at least `floor`, is X; the sum y = max(0, y + X -
-//! `offset`) is above `threshold` in a flood. While it is, there is an alarm. It names the host that at least half of the excess
-//! goes to, if there is one. Packets pass unchanged; with `drop=true` the segments with SYN to that host (to any, if there is
-//! none) are dropped as long as the alarm lasts.
+//! In each `period`, the detector counts opening segments (SYN and SYN/ACK) and closing ones (FIN, and RST
+//! unless `reset=false`). F is the exponential average of the closing ones, at least `floor`. X is openings
+//! minus closings, over F. In a flood, the sum y = max(0, y + X - `offset`) is above `threshold`.
 //!
-//! Alarms are counters of the result: `alarm_01 flood to HOST at SECONDS`, or `flood to many hosts`, with the number of segments
-//! with SYN: those of the period that raised it, as far as they were counted by host, and those to the host while it lasted. The
-//! seconds are the end of that period. The last period of a run is judged by what there is of it.
+//! While it is above, there is an alarm. The alarm names the host that gets at least half of the excess, if
+//! there is one. Packets pass unchanged. With `drop=true`, segments with SYN to that host (to any host, if none
+//! is named) are dropped while the alarm lasts.
+//!
+//! Alarms are counters of the result: `alarm_01 flood to HOST at SECONDS`, or `flood to many hosts`. The count
+//! is the segments with SYN: those of the period that raised the alarm, as far as they were counted by host,
+//! and those to the host while it lasted. The seconds are the end of that period. The last period of a run may
+//! be incomplete, and is judged as it is.
 //!
 //! # Source
-//! Wang, Zhang and Shin, *Detecting SYN flooding attacks* (INFOCOM 2002): the generalised SYN, F, X, the sum, a = .35, N = 1.05.
-//! Periods are of 1 s, not 20 s.
+//! Wang, Zhang and Shin, *Detecting SYN flooding attacks* (INFOCOM 2002): the generalised SYN, F, X, the sum, a
+//! = .35, N = 1.05. Periods are 1 s here, not 20 s.
 //!
 //! # Delay and false alarms
-//! A flood of f segments a second, where connections are otherwise closed as they are opened, is found at the end of the first
-//! period k with k (f/F - a) > N: with f = 2F at the end of the first that is all flood, with f = .7F after four. With f < aF it is
-//! never found. No alarm is raised where no period has X > a. With independent periods of mean 0 and standard deviation s a false
-//! alarm is less probable than exp(-2aN/s²) in a period, as a random walk exceeds N.
+//! Let a flood have f segments/s, and let other connections be closed as fast as they are opened. The flood is
+//! found at the end of the first period k with k (f/F - a) > N. With f = 2F, that is the first period that is
+//! all flood; with f = .7F, the fourth. With f < aF, it is never found.
+//!
+//! There is no alarm while no period has X > a. With independent periods of mean 0 and standard deviation s, a
+//! false alarm in a period has a probability below exp(-2aN/s²), as for a random walk that exceeds N.
 //!
 //! # Memory
-//! Sixteen hosts are counted in a period (Misra and Gries), whatever there are; `alarms` alarms are listed.
+//! Sixteen hosts are counted in a period (Misra and Gries), for any number of hosts; `alarms` alarms are
+//! listed.
 //!
 //! # Several workers
-//! All instances share the counts, with a lock that is taken for segments with SYN, FIN or RST alone. The
-//! period ends for all with the first of those segments behind it: where one worker is ahead of another by a period, as in a
-//! capture that is read as fast as it can be, segments are counted in another period than theirs.
+//! All instances share the counts, with a lock that only segments with SYN, FIN or RST take. The period ends
+//! for all with the first such segment after it. If one worker is ahead of another by a period, as in a capture
+//! read at full speed, segments count in a wrong period.
 //!
 //! # Departures
-//! * The paper counts three of four RST; here all count, or none. A flood that is answered by RST looks as if its connections were
-//!   closed, and so does one with as many FIN: neither is found.
-//! * The sum stays at or below 2N, so that an alarm ends at most N/a periods after the flood (three).
-//! * A scan of ports that do not answer is a flood too, for what is counted: `portscan` tells them apart.
-//! * Time is that of packets; where it jumps back it has stood still.
+//! * The paper counts three of four RST; here all count, or none. A flood that the host answers with RST looks
+//!   like closed connections, and so does a flood with as many FIN: neither is found.
+//! * The sum is at most 2N, so that an alarm ends at most N/a periods after the flood (three).
+//! * A scan of ports that do not answer counts as a flood, too; `portscan` distinguishes them.
+//! * Time is that of the packets. While it is set back, it stands still.
 
 mod cusum;
 mod frequent;
@@ -76,7 +82,7 @@ params! {
     }
 }
 
-/// What an alarm is about: the host that is flooded, if it is one.
+/// The subject of an alarm: the flooded host. `None`: many hosts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Flood(Option<IpAddr>);
 
@@ -95,7 +101,7 @@ impl Flood {
     }
 }
 
-/// What is counted in a period.
+/// The counts of a period.
 #[derive(Clone, Debug, Default)]
 struct Period {
     openings: u64,
@@ -104,7 +110,7 @@ struct Period {
 }
 
 impl Period {
-    /// What the excess goes to, and the openings that tell of it.
+    /// Returns the target of the excess, and the openings that show it.
     fn flood(&self) -> (Flood, u64) {
         let excess = self.openings.saturating_sub(self.closings);
         match self.hosts.first() {
@@ -114,29 +120,29 @@ impl Period {
     }
 }
 
-/// What all instances share and change.
+/// The mutable state that all instances share.
 #[derive(Debug)]
 struct State {
     time: PacketTime,
-    /// When the period ends.
+    /// The end of the period.
     end: Time,
     period: Period,
     cusum: Cusum,
-    /// What is flooded, while there is an alarm, and the number of that.
+    /// The current flood, and the number of its alarm. `None`: there is no alarm.
     flood: Option<(Flood, usize)>,
     alarms: Alarms<Flood>,
-    /// Whether the period that the run ends in was judged.
+    /// Whether the last period of the run was judged.
     ended: bool,
 }
 
-/// What periods that are over come to.
+/// The result of the periods that ended.
 #[derive(Clone, Copy, Debug)]
 enum Outcome {
-    /// There is no alarm any more, or still none.
+    /// There is no alarm.
     Calm,
-    /// An alarm goes on.
+    /// The alarm continues.
     Same,
-    /// There is an alarm about this, which so many openings led to.
+    /// There is an alarm about this flood, with this many openings.
     Flood(Flood, u64),
 }
 
@@ -146,7 +152,7 @@ impl State {
         let period = core::mem::take(&mut self.period);
         match self.cusum.close(period.openings, period.closings) {
             Judgement { alarm: false, .. } => Outcome::Calm,
-            // What the last packets of a period go to when the flood is over does not tell what was flooded.
+            // After the flood, the targets of the last packets of a period do not show the flooded host.
             Judgement { rising: false, .. } if self.flood.is_some() => Outcome::Same,
             Judgement { .. } => {
                 let (flood, openings) = period.flood();
@@ -160,7 +166,7 @@ impl State {
     }
 }
 
-/// What all instances share.
+/// The state that all instances share.
 #[derive(Debug)]
 struct Shared {
     period: Time,
@@ -169,20 +175,20 @@ struct Shared {
     state: Mutex<State>,
 }
 
-/// The SYN flood detector. See the [module](self) for what it does.
+/// The SYN flood detector; see the [module](self).
 #[derive(Debug)]
 pub struct Synflood {
     shared: Arc<Shared>,
-    /// What came to this instance.
+    /// Openings seen by this instance.
     openings: u64,
     closings: u64,
-    /// Packets of which too little was captured to tell whether they open or close a connection.
+    /// Packets cut off before the flags.
     cut_packets: u64,
     seen: Seen,
 }
 
 impl Clone for Synflood {
-    /// An instance like it, which has seen no frame.
+    /// Returns another instance, which shares the counts.
     fn clone(&self) -> Self {
         Self::with(Arc::clone(&self.shared), self.seen.anew())
     }
@@ -226,7 +232,7 @@ impl Synflood {
         Self { shared, openings: 0, closings: 0, cut_packets: 0, seen }
     }
 
-    /// Ends the periods that are over when a segment of this time comes.
+    /// Ends the periods that are over at the time of this segment.
     fn close_until(&mut self, state: &mut State, time: Time) {
         let now = state.time.advance(time);
         if now < state.end {
@@ -244,7 +250,7 @@ impl Synflood {
         state.end += Time::from_ns((empty + 1).saturating_mul(self.shared.period.as_ns()));
     }
 
-    /// Raises an alarm that was found at the end of a period, at this time of packets.
+    /// Raises an alarm found at the end of a period, at this packet time.
     fn take_in(&mut self, state: &mut State, outcome: Outcome, time: Time) {
         match outcome {
             Outcome::Calm => state.flood = None,
@@ -256,7 +262,7 @@ impl Synflood {
         }
     }
 
-    /// Takes in a segment that opens or closes; whether it is part of a flood that there is an alarm about.
+    /// Handles a segment that opens or closes. Returns whether it belongs to a flood with an alarm.
     fn segment(&mut self, segment: &Segment, frame: &Frame) -> bool {
         let shared = Arc::clone(&self.shared);
         let mut state = lock(&shared.state);
@@ -293,7 +299,7 @@ impl Service for Synflood {
         let mut counters = vec![Counter::new("openings", self.openings), Counter::new("closings", self.closings)];
         let mut state = lock(&self.shared.state);
         let mut seen = self.seen.clone();
-        // By the first instance that is asked: the others would tell of the same alarm again.
+        // Only the first instance judges the last period: the others would raise the same alarm again.
         if !core::mem::replace(&mut state.ended, true) {
             let time = state.time.latest();
             if let Outcome::Flood(flood, openings) = state.judge() {

@@ -1,8 +1,10 @@
-//! How well `l7-filter` knows the protocols of real captures: recall per protocol, false marks, and what was taken for what.
+//! Measures how well `l7-filter` recognizes the protocols of real captures: recall per protocol, wrong marks,
+//! and confusions.
 //!
-//! The set of captures says for each file how many flows it has of each label, not which flow has which. So flows are paired
-//! within a file (one of a single label is sure): marks that are a label's own protocol with the flows of that label, then marks that a site's label may be carried
-//! by with the flows of that, then what is left. A mark beyond the flows of a file's labels is false.
+//! For each file, the set of captures gives the number of flows per label, but not the label of each flow. So
+//! marks and labels are paired within a file; a file with a single label is certain. First, marks are paired
+//! with labels of the same protocol. Then, marks are paired with labels of sites that the protocol may carry,
+//! then the rest. A mark beyond the flows of a file's labels is false.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -15,7 +17,7 @@ use humpyard_services::l7_filter::signatures;
 use humpyard_services::{Context, Generated, Service, prepare};
 use humpyard_traffic::{CaptureReader, Classifier, ClassifierConfig, Source};
 
-/// What a label says of the wire.
+/// The protocol that a label stands for.
 #[derive(Clone, Debug)]
 enum Meaning {
     Is(String),
@@ -24,14 +26,14 @@ enum Meaning {
     NoSignature,
 }
 
-/// What became of the flows of one protocol.
+/// The results for the flows of one protocol.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Row {
-    /// Flows whose label is this protocol, and that carried something.
+    /// Flows with the label of this protocol and a payload.
     pub(crate) flows: u64,
-    /// Those that were marked as this.
+    /// Flows marked as this protocol.
     pub(crate) right: u64,
-    /// Those that were marked as something else, by what.
+    /// Flows marked as another protocol, by mark.
     pub(crate) taken_for: BTreeMap<String, u64>,
     /// Marks of this protocol on flows of other labels, by label.
     pub(crate) wrong: BTreeMap<String, u64>,
@@ -40,7 +42,7 @@ pub(crate) struct Row {
 /// The result over all captures.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Accuracy {
-    /// By protocol.
+    /// The results by protocol.
     pub(crate) rows: BTreeMap<String, Row>,
     /// Flows that were marked.
     pub(crate) marks: u64,
@@ -48,33 +50,33 @@ pub(crate) struct Accuracy {
     pub(crate) wrong: u64,
     /// Marks on flows whose label is unknown.
     pub(crate) neutral: u64,
-    /// Labelled flows that carried nothing that was captured.
+    /// Labelled flows without captured payload.
     pub(crate) empty: u64,
     /// Captures read.
     pub(crate) files: usize,
 }
 
 impl Accuracy {
-    /// Of the flows whose label is a protocol, the part that was marked as that.
+    /// Returns the part of the flows labelled with a protocol that was marked as that protocol.
     pub(crate) fn recall(&self) -> f64 {
         let (right, flows) =
             self.rows.values().fold((0, 0), |(right, flows), row| (right + row.right, flows + row.flows));
         right as f64 / flows as f64
     }
 
-    /// The mean of the recalls of all protocols that have labelled flows.
+    /// Returns the mean recall over all protocols that have labelled flows.
     pub(crate) fn mean_recall(&self) -> f64 {
         let recalls = self.rows.values().filter(|row| row.flows > 0).map(|row| row.right as f64 / row.flows as f64);
         let (sum, count) = recalls.fold((0.0, 0), |(sum, count), recall| (sum + recall, count + 1));
         sum / f64::from(count)
     }
 
-    /// The part of the marks that is wrong.
+    /// Returns the part of the marks that is wrong.
     pub(crate) fn false_marks(&self) -> f64 {
         self.wrong as f64 / self.marks as f64
     }
 
-    /// The confusion table, in Markdown.
+    /// Returns the confusion table, in Markdown.
     pub(crate) fn table(&self) -> String {
         let list = |counts: &BTreeMap<String, u64>| {
             let items: Vec<String> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
@@ -111,17 +113,17 @@ pub(crate) fn accuracy(traces: &Path) -> Accuracy {
     result
 }
 
-/// Says what a capture is labelled, and what was found: for whoever mends the table.
+/// Prints the labels of a capture and the marks found, for corrections of the table.
 #[expect(clippy::print_stderr, reason = "it was asked for")]
 fn explain(file: &str, labels: &BTreeMap<String, u64>, found: &Found) {
     eprintln!("{file}: {labels:?} found {:?} unknown {} empty {}", found.marks, found.unknown, found.empty);
 }
 
-/// What was found in one capture, in connections.
+/// The results for one capture, in connections.
 struct Found {
     marks: BTreeMap<String, u64>,
     unknown: u64,
-    /// Connections that carried nothing.
+    /// Connections without payload.
     empty: u64,
 }
 
@@ -136,7 +138,8 @@ impl Accuracy {
             *there -= taken;
             taken
         };
-        // Where all is of one label, a flow more than were counted is one of it: fragments, say, count as flows here.
+        // If a file has a single label, all its marked flows have it, even more than were counted: here
+        // fragments count as flows, for example.
         let alone = |flows: u64| if labels.len() == 1 { flows.max(all_marks) } else { flows };
         let meaning = |label: &str| meanings.get(label).unwrap_or_else(|| panic!("no meaning of the label {label}"));
         let mut missed: Vec<(String, u64)> = Vec::new();
@@ -191,7 +194,7 @@ impl Accuracy {
     }
 }
 
-/// The verdict of each connection of a capture.
+/// Returns the verdict on each connection of a capture.
 fn verdicts(file: &Path) -> Found {
     let names = protocols();
     let weights = names.iter().enumerate().map(|(number, name)| format!("{name}={}", number + 1));
@@ -203,7 +206,7 @@ fn verdicts(file: &Path) -> Found {
     let mut reader = CaptureReader::open(file).expect("a capture");
     let (mut frame, mut generated) = (Frame::default(), Generated::default());
     let (mut known, mut examined) = (0, 0);
-    // Damage ends a capture.
+    // A damaged capture ends at the damage.
     while let Ok(true) = reader.next(&mut frame) {
         let packet = classifier.classify(&frame).expect("room").packet;
         classifier.release(&packet);
@@ -235,7 +238,7 @@ fn counter(service: &dyn Service, name: &str) -> u64 {
     service.counters().into_iter().find(|counter| counter.name == name).map_or(0, |counter| counter.count)
 }
 
-/// The protocols that there are signatures of, in the order of their numbers here.
+/// Returns the protocols with signatures, in the order of their numbers here.
 fn protocols() -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for signature in signatures() {
@@ -246,7 +249,7 @@ fn protocols() -> Vec<String> {
     names
 }
 
-/// The labels of each capture, with their flows.
+/// Returns the labels of each capture, with their flows.
 fn labels(file: &Path) -> BTreeMap<String, BTreeMap<String, u64>> {
     let text = std::fs::read_to_string(file).expect("protocols.csv beside the captures");
     let mut labels: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();

@@ -19,8 +19,8 @@ fn compressed(codec: &str, plain: &Frame) -> Frame {
     frame
 }
 
-/// A packet with a hundred times the same letter. Raw DEFLATE, which Python's zlib reads so too, is a literal and a copy by the
-/// fixed codes. LZ4 by hand: a sequence of the literal and a copy, then letters as they are.
+/// A packet with one letter a hundred times. Raw DEFLATE (checked with Python's zlib) is a literal and a copy,
+/// with the fixed codes. LZ4 by hand: a sequence of the literal and a copy, then literal letters.
 #[test]
 fn golden_packets() {
     let mut plain = framed(
@@ -29,7 +29,7 @@ fn golden_packets() {
     );
     let sum = checksum::checksum(&plain.data[..20]);
     plain.data[10..12].copy_from_slice(&sum.to_be_bytes());
-    // 93 letters copied from one before, 15 + 74 beyond the least 4; a block ends with letters as they are.
+    // A copy of 93 letters, 15 + 74 beyond the minimum of 4; a block ends with literals.
     let lz4 = [&[99, 0, 0xf4, 0xc4, 0x1f, b'a', 1, 0, 74, 0x60][..], b"aaaaaa"].concat();
     let deflate = [99, 0, 0, 2, 0x4b, 0xa4, 0x03, 0x00, 0x00];
     for (codec, expected) in [("lz4", &lz4[..]), ("deflate", &deflate)] {
@@ -100,14 +100,14 @@ fn what_does_not_decompress_is_dropped() {
         let mut incomplete = good.clone();
         incomplete.data.pop();
         assert_eq!(verdict(decompress, &mut incomplete), Verdict::Drop(DropReason::Incomplete));
-        // Somebody else's.
+        // An index that is not ours.
         let mut other = good.clone();
         other.data[36] ^= 0x30;
         let before = other.clone();
         assert_eq!(verdict(decompress, &mut other), Verdict::Forward);
         assert_eq!(other, before);
     }
-    // A packet of a few hundred bytes that would become longer than any packet is.
+    // A packet of a few hundred bytes whose payload would exceed the longest packet.
     let bomb = [&[17, 0, 0xf4, 0xc4, 0x1f, b'a', 1, 0][..], &[255; 300], &[0, 0x50], b"aaaaa"].concat();
     let mut frame = udp((1, 2), &bomb);
     frame.data[23] = 108;
@@ -117,7 +117,7 @@ fn what_does_not_decompress_is_dropped() {
     assert_eq!(verdict(decompress, &mut frame), Verdict::Drop(DropReason::Malformed));
 }
 
-/// The longest payload there is, of noise: it gets longer by every codec, and stays as it is.
+/// The longest payload, of noise: no codec shortens it, so it stays as it is.
 #[test]
 fn the_longest_packet_of_noise() {
     let noise: Vec<u8> = (0..65_507u64).map(|i| (humpyard_core::hash::mix(i) >> 8) as u8).collect();
@@ -128,7 +128,7 @@ fn the_longest_packet_of_noise() {
     assert_eq!(compressed("lz4", &plain), plain);
 }
 
-/// Every level gives back the same, and a higher one is no worse on text.
+/// Every level restores the same bytes, and a higher level is no worse on text.
 #[test]
 fn levels() {
     let text: Vec<u8> =

@@ -1,4 +1,4 @@
-//! The detectors on sequences made by hand, on real captures, and on attacks within background traffic.
+//! Tests the detectors on handmade sequences, on real captures, and on attacks within background traffic.
 #![expect(clippy::print_stderr, reason = "what was measured is told as a table")]
 
 use core::net::Ipv4Addr;
@@ -21,7 +21,7 @@ const SYN: u8 = 2;
 const RST: u8 = 4;
 const ACK: u8 = 16;
 
-/// A segment of TCP from 10.0.0.`source` to 192.0.2.`host`, or of other addresses.
+/// Returns a TCP segment from 10.0.0.`source` to 192.0.2.`host`; greater numbers give other addresses.
 fn segment(time: u64, source: u32, host: u32, port: u16, flags: u8) -> Frame {
     let address = |base: [u8; 4], number: u32| Ipv4Addr::from(u32::from_be_bytes(base) + number).octets();
     let builder = PacketBuilder::ipv4(address([10, 0, 0, 0], source), address([192, 0, 2, 0], host), 64);
@@ -38,7 +38,7 @@ fn verdict(service: &mut dyn Service, frame: &Frame) -> Verdict {
 const SCAN: Verdict = Verdict::Drop(DropReason::Scan);
 const FLOOD: Verdict = Verdict::Drop(DropReason::Flood);
 
-/// The alarms of counters: their text behind the number, and the packets.
+/// Returns the alarms among counters: the text behind the number, and the packets.
 fn alarms(counters: &[Counter]) -> Vec<(String, u64)> {
     let listed = counters.iter().filter(|counter| counter.name.starts_with("alarm_"));
     listed.map(|alarm| (alarm.name.split_once(' ').expect("a number").1.to_owned(), alarm.count)).collect()
@@ -48,7 +48,7 @@ fn alarms_of(service: &dyn Service) -> Vec<(String, u64)> {
     alarms(&service.counters())
 }
 
-/// Five ports of one host within ten seconds: at the fifth, and not before.
+/// Five ports of one host within ten seconds: the fifth raises the alarm, and none before.
 #[test]
 fn a_vertical_scan_is_found_at_its_threshold() {
     let portscan = &mut *service("portscan:ports=5,window=10,drop=true");
@@ -60,7 +60,7 @@ fn a_vertical_scan_is_found_at_its_threshold() {
         }
     }
     assert_eq!(alarms_of(portscan), []);
-    // Another host, another source and segments of connections are no part of it.
+    // Segments to another host, from another source, or of connections do not belong to the scan.
     for frame in [
         segment(5 * SECOND, 1, 2, 5, SYN),
         segment(5 * SECOND, 2, 1, 5, SYN),
@@ -78,11 +78,11 @@ fn a_vertical_scan_is_found_at_its_threshold() {
     let expected = [("vertical 10.0.0.1 to 192.0.2.1 at 10.999999999".to_owned(), 14)];
     assert_eq!(alarms_of(portscan), expected);
     assert_eq!((count(portscan, "alarms"), count(portscan, "attempts")), (1, 16));
-    // Silent for a window, it may try again.
+    // After a window without attempts, the source may try again.
     assert_eq!(verdict(portscan, &segment(30 * SECOND, 1, 1, 1, SYN)), Verdict::Forward);
 }
 
-/// The same at the end of the window, and by the segments that no connection has.
+/// The same at the end of a window, and with segments that only scanners send.
 #[test]
 fn a_window_ends_and_stealthy_segments_count() {
     let portscan = &mut *service("portscan:ports=3,window=10");
@@ -108,7 +108,7 @@ fn a_horizontal_scan_is_found_at_its_threshold() {
     assert_eq!(alarms_of(portscan), [("horizontal 10.0.0.1 to port 22 at 0.000000007".to_owned(), 7)]);
 }
 
-/// Instances share what they know: each of three sees a third of a scan.
+/// Instances share the table: each of three sees a third of a scan.
 #[test]
 fn instances_share_what_they_know() {
     let factory = prepare(&"portscan:ports=30,drop=true".parse().unwrap()).unwrap();
@@ -130,7 +130,7 @@ fn instances_share_what_they_know() {
     assert_eq!(told, [("flood to 192.0.2.1 at 0.000000029".to_owned(), 30)], "the last period, once");
 }
 
-/// With a floor of 10: 14 SYN in a period are 1.4 - .35 = N, which is no alarm yet; one more is.
+/// With a floor of 10: 14 SYN in a period give 1.4 - .35 = N, which is no alarm; one more raises it.
 #[test]
 fn a_flood_is_found_at_its_threshold() {
     for (syns, expected) in [(14, Verdict::Forward), (15, FLOOD)] {
@@ -145,12 +145,12 @@ fn a_flood_is_found_at_its_threshold() {
         if expected == FLOOD {
             assert_eq!(alarms_of(synflood), [("flood to 192.0.2.9 at 6.000000000".to_owned(), 16)]);
         }
-        // .35 is taken off at each empty period: 1.15, then 0.15 + .3 of two more, .45 and so on.
+        // Each empty period subtracts .35: 1.15, then 0.15 + .3 of two more, .45 and so on.
         assert_eq!(verdict(synflood, &segment(9 * SECOND, 99, 9, 80, SYN)), Verdict::Forward);
     }
 }
 
-/// What closes balances what opens: both ends of a connection, or its refusal.
+/// Closings balance openings: both ends of a connection, or its refusal.
 #[test]
 fn what_is_closed_again_is_no_flood() {
     let synflood = &mut *service("synflood:floor=10");
@@ -185,7 +185,7 @@ fn lists_and_tables_are_bounded() {
     assert_eq!(count(portscan, "alarms_not_listed_packets"), 2 * 997);
 }
 
-/// A slow scanner among many that try once: with little memory it is forgotten, but nobody is wrongly blamed.
+/// A slow scanner among many single attempts: with little memory it is evicted, but there is no false alarm.
 #[test]
 fn what_is_forgotten_is_missed_and_never_wrong() {
     for (entries, expected) in [(64, 0), (16_384, 1)] {
@@ -200,7 +200,7 @@ fn what_is_forgotten_is_missed_and_never_wrong() {
     }
 }
 
-/// A worm: each second as many new hosts try addresses that nobody has, then ever more.
+/// A worm: each second, the same number of new hosts try unused addresses; later, more and more.
 #[test]
 fn a_worm_is_found_by_its_victims() {
     let spec = "portscan:unused=192.0.2.128/25,history=10,intervals=3,deviations=3,victims=2";
@@ -235,7 +235,7 @@ fn later_parts_of_a_packet_are_not_looked_at() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever comes, at whatever times: nothing is changed, and twice the same comes of it.
+    /// For any frames at any times: frames pass unchanged, and two runs give the same result.
     #[test]
     fn any_bytes_pass_unchanged_and_alike(
         frames in proptest::collection::vec((arbitrary_frame(), any::<u64>()), 0..40),
@@ -262,7 +262,7 @@ proptest! {
     }
 }
 
-/// What a detector raises on a capture.
+/// Returns the alarms of a detector on a capture.
 fn on_capture(spec: &str, file: &std::path::Path) -> Vec<(String, u64)> {
     let service = &mut *service(spec);
     each_frame(file, |frame, context| {
@@ -273,7 +273,8 @@ fn on_capture(spec: &str, file: &std::path::Path) -> Vec<(String, u64)> {
     alarms_of(service)
 }
 
-/// What is to be raised on a capture, with how many packets: what the alarm says up to its time, which is the capture's.
+/// The alarms expected on a capture, with their packets: the alarm's text up to the time, which depends on the
+/// capture.
 struct Expected {
     file: &'static str,
     spec: &'static str,
@@ -284,14 +285,16 @@ const fn expected(file: &'static str, spec: &'static str, alarms: &'static [(&'s
     Expected { file, spec, alarms }
 }
 
-/// What there is in the captures. Every capture of these folders that is not here raises nothing.
+/// The expected alarms. Every capture of these folders that is not listed raises none.
 const EXPECTED: &[Expected] = &[
-    // 6,651 SYN/ACK from thousands of servers to one host in .15 s: less than a period, which is judged when the run ends.
+    // 6,651 SYN/ACK from thousands of servers to one host in .15 s: less than a period, which is judged when
+    // the run ends.
     expected("attacks/amp.TCP.reflection.SYNACK.pcap", "synflood", &[("flood to 10.10.10.10", 6_652)]),
-    // 37,841 SYN from 37,623 addresses: a flood, and no scan, for hardly anybody tries twice. The eight are those that come when
-    // the flood pauses for so long that the alarm ends.
+    // 37,841 SYN from 37,623 addresses: a flood, and no scan, because hardly any source tries twice. The eight
+    // missing ones come after a pause of the flood that ends the alarm.
     expected("attacks/pkt.TCP.synflood.spoofed.pcap", "synflood", &[("flood to 10.10.10.10", 37_833)]),
-    // Three hosts are scanned at 1,000 ports, one several times; what is scanned does not answer, so it is flooded, too.
+    // Three hosts are scanned at 1,000 ports, one of them several times. The ports do not answer, so it is a
+    // flood, too.
     expected(
         "industrial/right.pcap",
         "portscan",
@@ -306,12 +309,13 @@ const EXPECTED: &[Expected] = &[
         "synflood",
         &[("flood to 198.18.134.4", 2_885), ("flood to 198.18.134.41", 2_949), ("flood to 198.18.134.48", 8_892)],
     ),
-    // 1,000 ports of one host, most of which do not answer.
+    // 1,000 ports of one host, of which most do not answer.
     expected("protocols/synscan.pcap", "portscan", &[("vertical 172.16.0.8 to 64.13.134.52", 1_994)]),
     expected("protocols/synscan.pcap", "synflood", &[("flood to 64.13.134.52", 1_978)]),
-    // Four ports, by four SYN and three segments without: too few for the default. With a threshold of four it is seen.
+    // Four ports, with four SYN and three segments without: too few for the default. A threshold of four finds
+    // the scan.
     expected("protocols/tcp_scan.pcapng", "portscan:ports=4", &[("vertical 192.168.1.178 to 192.168.1.2", 7)]),
-    // A false alarm: a benchmark that opens 1,000 connections at once, and closes them later.
+    // A false alarm: a benchmark opens 1,000 connections at once, and closes them later.
     expected("uniform/echo-connections.pcap", "synflood", &[("flood to 127.0.0.1", 1_075)]),
 ];
 
@@ -345,12 +349,12 @@ fn alarms_on_real_captures_are_those_that_are_due() {
     eprintln!("| all others | | none: {silent} runs | |");
 }
 
-/// Seconds that connections last on average, and connections a second.
+/// Mean duration of a connection in seconds, and connections per second.
 const LASTING: f64 = 2.0;
 const CONNECTIONS: f64 = 100.0;
-/// Closing segments a second: both ends close.
+/// Closing segments per second: both ends close.
 const CLOSINGS: f64 = 2.0 * CONNECTIONS;
-/// Seconds of background, and when attacks begin.
+/// Seconds of background, and the time at which attacks begin.
 const SECONDS: u64 = 120;
 const BEGIN: f64 = 30.3;
 
@@ -361,7 +365,8 @@ fn at(seconds: f64, source: u32, host: u32, port: u16, flags: u8) -> (f64, Frame
     (seconds, segment((seconds * SECOND as f64) as u64, source, host, port, flags))
 }
 
-/// Background traffic: 200 clients, 250 servers with five services each. It has been there for long when it begins.
+/// Returns background traffic: 200 clients, 250 servers with five services each. It is in its steady state from
+/// the start.
 fn background(seed: u64) -> Segments {
     let mut random = Seed(seed).stream("background");
     let mut segments = Vec::new();
@@ -380,7 +385,8 @@ fn background(seed: u64) -> Segments {
     segments
 }
 
-/// Attempts of one source at ever other hosts, so many a second, by chance or in steps.
+/// Returns attempts of one source at ever new hosts, at this rate per second, at random times or equally
+/// spaced.
 fn horizontal_scan(rate: f64, seed: Option<u64>) -> Segments {
     let mut random = Seed(seed.unwrap_or_default()).stream("scan");
     let mut time = BEGIN;
@@ -392,7 +398,7 @@ fn horizontal_scan(rate: f64, seed: Option<u64>) -> Segments {
     segments
 }
 
-/// SYN from addresses that nobody has to one host, so many a second.
+/// Returns SYN segments from unused addresses to one host, at this rate per second.
 fn flood(rate: f64, seed: u64) -> Segments {
     let mut random = Seed(seed).stream("flood");
     let mut time = BEGIN;
@@ -404,7 +410,7 @@ fn flood(rate: f64, seed: u64) -> Segments {
     segments
 }
 
-/// What is raised on these segments: what, and how many seconds after the attack began.
+/// Returns the alarms on these segments: the text, and the seconds since the attack began.
 fn on_segments(spec: &str, mut segments: Segments) -> Vec<(String, f64)> {
     segments.sort_by(|(one, _), (other, _)| one.total_cmp(other));
     let service = &mut *service(spec);
@@ -420,7 +426,7 @@ fn on_segments(spec: &str, mut segments: Segments) -> Vec<(String, f64)> {
     alarms_of(service).into_iter().map(delay).collect()
 }
 
-/// The shortest, mean and longest of delays.
+/// Returns the shortest, mean and longest delay.
 fn range(delays: &[f64]) -> (f64, f64, f64) {
     let shortest = delays.iter().copied().fold(f64::MAX, f64::min);
     let longest = delays.iter().copied().fold(0.0, f64::max);
@@ -429,8 +435,8 @@ fn range(delays: &[f64]) -> (f64, f64, f64) {
 
 const SEEDS: core::ops::Range<u64> = 1..6;
 
-/// Nobody tries more than some 30 hosts in a window, and the sum of a flood stays far below its threshold: with a deviation of .125
-/// in a period the bound is e^-46.
+/// No source tries more than about 30 hosts in a window, and the sum of the flood detector stays far below its
+/// threshold. With a deviation of .125 per period, the bound is e^-46.
 #[test]
 fn background_traffic_raises_no_alarm() {
     for seed in SEEDS {
@@ -440,7 +446,7 @@ fn background_traffic_raises_no_alarm() {
     }
 }
 
-/// The 64th attempt raises the alarm: 63 gaps after the first, which is a gamma distribution.
+/// The 64th attempt raises the alarm, 63 gaps after the first: a gamma distribution.
 #[test]
 fn horizontal_scans_in_background_traffic_are_found_in_time() {
     for rate in [2.0, 10.0, 100.0, 1000.0] {
@@ -456,16 +462,18 @@ fn horizontal_scans_in_background_traffic_are_found_in_time() {
         assert!(shortest > mean - 5.0 * deviation && longest < mean + 5.0 * deviation, "{rate}: {delays:?}");
         eprintln!("| {rate}/s | {mean:.3} s | {shortest:.3} to {longest:.3} s, {average:.3} on average |");
     }
-    // In steps: 64 hosts in 60 s and a bit are found at the 64th, and 60 never are.
+    // Equally spaced: 64 hosts in a little over 60 s are found at the 64th, but 60 hosts never are.
     let told = on_segments("portscan", [background(1), horizontal_scan(1.1, None)].concat());
     assert!((told[0].1 - 63.0 / 1.1).abs() < 1e-6, "{told:?}");
     assert_eq!(on_segments("portscan", [background(1), horizontal_scan(1.0, None)].concat()), []);
 }
 
-/// With x times as many SYN as connections are closed, the sum rises by x - a in a period, and the alarm comes at the end of the
-/// first period k with k (x - a) > N. The background adds what connections are open more or less: a deviation of sqrt(2 * 200)
-/// connections, of two segments each, so .2 of what is closed in a period, of which three are allowed; the average itself varies by 2 %,
-/// of which three are allowed too; and the first period is not all flood.
+/// With x times as many SYN as closed connections, the sum rises by x - a per period, and the alarm comes at
+/// the end of the first period k with k (x - a) > N.
+///
+/// The bound allows for noise of the background. The number of open connections varies, with a deviation of
+/// sqrt(2 * 200) connections of two segments each: .2 of the closings in a period; three deviations are
+/// allowed. The average varies by 2 %, of which three are allowed, too. And the first period is not all flood.
 #[test]
 fn floods_in_background_traffic_are_found_in_time() {
     let periods = |x: f64, noise: f64| ((1.05 + noise) / (x - 0.35)).floor() + 1.0;

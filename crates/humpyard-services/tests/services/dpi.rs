@@ -16,16 +16,17 @@ fn verdict(service: &mut dyn Service, frame: &Frame, connection: u64) -> Verdict
     process(service, &mut frame.clone(), &of_connection(connection)).0
 }
 
-/// A question of RFC 1035 for the address of `a.b`.
+/// A query of RFC 1035 for the address of `a.b`.
 const QUESTION: &[u8] = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x01a\x01b\x00\x00\x01\x00\x01";
 
-/// The protocols found, each with its connections.
+/// Returns the protocols found, each with its connections.
 fn found(dpi: &dyn Service) -> BTreeMap<String, u64> {
     let named = |name: &str| name.strip_prefix("protocol_").map(ToOwned::to_owned);
     dpi.counters().iter().filter_map(|counter| Some((named(&counter.name)?, counter.count))).collect()
 }
 
-/// Captures of which it is known what is in them, by the label of their set or by their name, and how many connections of it.
+/// Captures with known protocols, from the label of their set or their name, and the number of connections of
+/// each.
 const KNOWN: &[(&str, &[(&str, u64)])] = &[
     ("bittorrent.pcap", &[("bittorrent", 24)]),
     ("bt-http.pcapng", &[("bittorrent", 1)]),
@@ -63,7 +64,7 @@ const KNOWN: &[(&str, &[(&str, u64)])] = &[
     ("tk.pcap", &[("dns", 3)]),
     ("wa_voice.pcap", &[("dhcp", 1), ("dns", 4), ("mdns", 2), ("ssdp", 5), ("stun", 7), ("tls", 2)]),
     ("wireguard.pcap", &[("wireguard", 1)]),
-    // Protocols without a signature, and nothing but the first packets of handshakes: nothing is found.
+    // Protocols without a signature, and captures with only the first packets of handshakes: nothing is found.
     ("bitcoin.pcap", &[]),
     ("cassandra.pcap", &[]),
     ("dnp3.pcap", &[]),
@@ -92,7 +93,7 @@ fn real_captures_speak_what_they_are_known_for() {
     }
 }
 
-/// The same bytes say something at one port, nothing at others; and a port alone says nothing.
+/// The same bytes prove a protocol at one port, and nothing at others; a port alone proves nothing.
 #[test]
 fn ports_are_a_hint_and_never_enough() {
     let ntp = [&[0x23][..], &[0; 47]].concat();
@@ -114,7 +115,7 @@ fn ports_are_a_hint_and_never_enough() {
     }
 }
 
-/// RTP has two bytes that are fixed, so it takes six packets in a row.
+/// RTP has two fixed bytes, so it needs six packets in a row.
 #[test]
 fn what_chance_could_make_must_be_seen_again_and_again() {
     let rtp = |number: u8| udp((5004, 5004), &[0x80, 0, 0, number, 0, 0, 0, number, 1, 2, 3, 4, 9, 9]);
@@ -123,7 +124,7 @@ fn what_chance_could_make_must_be_seen_again_and_again() {
     assert_eq!((found(dpi).len(), count(dpi, "undecided")), (0, 1));
     verdict(dpi, &rtp(5), 1);
     assert_eq!(found(dpi), [("rtp".to_owned(), 1)].into());
-    // Interrupted, it is not.
+    // With an interruption, it is not found.
     let dpi = &mut *service("dpi:packets=8");
     for number in 0..8 {
         verdict(dpi, &if number == 4 { udp((5004, 5004), b"something else") } else { rtp(number) }, 1);

@@ -29,7 +29,7 @@ fn encrypted(cipher: &str, plain: &Frame) -> Frame {
     frame
 }
 
-/// Packets that another implementation made (Python's `cryptography`, which stands on OpenSSL), with instance 1 as here.
+/// Packets made by another implementation (Python's `cryptography`, based on OpenSSL), with instance 1 as here.
 #[test]
 fn golden_packets() {
     for (cipher, expected) in [(CIPHERS[0], GOLDEN_AES_128_GCM), (CIPHERS[1], GOLDEN_CAST_128)] {
@@ -75,13 +75,13 @@ fn an_encrypted_packet_is_a_good_ip_packet() {
 #[test]
 fn what_follows_the_packet_comes_back_too() {
     for cipher in CIPHERS {
-        // Padded to the least length of Ethernet, and a wrong header checksum.
+        // Padded to Ethernet's minimum length, and with a wrong header checksum.
         let mut plain = udp((1, 2), b"car");
         plain.data.resize(60, 0xee);
         plain.data[25] ^= 1;
         plain.wire_length = 60;
         let mut frame = encrypted(cipher, &plain);
-        // The link pads on the way.
+        // The link adds padding on the way.
         frame.data.extend([0; 9]);
         frame.wire_length += 9;
         assert_eq!(verdict(&mut *service(&format!("decrypt:cipher={cipher}")), &mut frame), Verdict::Forward);
@@ -89,7 +89,7 @@ fn what_follows_the_packet_comes_back_too() {
     }
 }
 
-/// Whichever bit is changed behind the outer header, and wherever the packet is cut.
+/// For any changed bit behind the outer header, and any cut of the packet.
 #[test]
 fn what_is_forged_or_damaged_is_dropped() {
     for cipher in CIPHERS {
@@ -134,7 +134,8 @@ fn what_cannot_be_served_is_dropped_for_its_reason() {
     assert_eq!(verdict(decrypt, &mut udp((1, 2), b"car")), Verdict::Drop(DropReason::NotEncapsulated));
 }
 
-/// Instances of one factory, and of one made again: no two packets have the same vector under the same index.
+/// No two packets of the instances of a factory, or of a new factory, have the same vector under the same
+/// index.
 #[test]
 fn no_nonce_is_used_twice() {
     for cipher in CIPHERS {
@@ -154,7 +155,7 @@ fn no_nonce_is_used_twice() {
     }
 }
 
-/// Forged indices make room among the associations for others, and do no other harm.
+/// Forged indices evict associations, and do no other harm.
 #[test]
 fn packets_of_many_runs_mixed() {
     let decrypt = &mut *service("decrypt");

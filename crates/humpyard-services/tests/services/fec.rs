@@ -11,9 +11,9 @@ use proptest::prelude::*;
 
 use crate::support::{arbitrary_frame, captures, count, each_frame, files, process, raw, service, udp};
 
-/// Behind the Ethernet and outer IPv4 headers.
+/// Offset behind the Ethernet and the outer IPv4 header.
 const FEC: usize = 14 + 20;
-/// The header of a packet that is protected by itself.
+/// The header of a packet with its own code, in bytes.
 const SINGLE: usize = 28;
 
 fn verdict(service: &mut dyn Service, frame: &mut Frame) -> Verdict {
@@ -26,7 +26,8 @@ fn protected(plain: &Frame) -> Frame {
     frame
 }
 
-/// With one part more than there is data, the code is the sum of the parts: each bit of the eighth is the parity of seven.
+/// With one part more than the data, the code is the sum of the parts: each bit of the eighth part is the
+/// parity of seven.
 #[test]
 fn golden_parity() {
     // 28 bytes of headers and 42 of payload: seven parts of 10 bytes.
@@ -39,7 +40,7 @@ fn golden_parity() {
     assert_eq!(&body[70..], (0..10).map(sum).collect::<Vec<u8>>());
 }
 
-/// What the EFQ and LAP paper says of this service: packets get longer by 8/7, beside the headers.
+/// As the EFQ and LAP paper states, packets get longer by 8/7, besides the headers.
 #[test]
 fn the_expansion_factor() {
     let fec = &mut *service("fec");
@@ -73,14 +74,14 @@ fn one_damaged_part_is_mended_and_two_are_not() {
                 assert_eq!(verdict(decode, &mut frame), Verdict::Drop(DropReason::Unrecoverable));
             }
         }
-        // Whichever bit of the header is changed, nothing wrong comes out.
+        // For any changed bit of the header, no wrong packet comes out.
         for bit in 8 * FEC..8 * (FEC + SINGLE) {
             let mut frame = good.clone();
             frame.data[bit / 8] ^= 1 << (bit % 8);
             match verdict(decode, &mut frame) {
                 Verdict::Forward => assert_eq!(frame, plain, "bit {bit}"),
                 Verdict::Drop(DropReason::Unrecoverable | DropReason::Malformed) => {}
-                // It may have become a packet of another kind, which says of itself that it is one of a group.
+                // The change may make its header that of a packet of a group.
                 other => assert!(bit < 8 * FEC + 8, "bit {bit}: {other:?}"),
             }
         }
@@ -88,7 +89,7 @@ fn one_damaged_part_is_mended_and_two_are_not() {
     assert!(count(decode, "packets_mended") >= 16);
 }
 
-/// Ten packets of a group: eight that came, and their parity.
+/// Returns the ten packets of a group: the eight source packets, and their parity.
 fn group(fec: &mut dyn Service, context: &Context, plain: &[Frame]) -> Vec<Frame> {
     let mut out = Vec::new();
     for frame in plain {
@@ -106,7 +107,7 @@ fn packets(number: usize) -> Vec<Frame> {
     (0..number).map(|i| udp((1, 2), &payload(i))).collect()
 }
 
-/// What comes out of the inverse when these frames go in.
+/// Returns the output of the inverse for these frames.
 fn decoded(decode: &mut dyn Service, frames: &[Frame]) -> Vec<Frame> {
     let mut out = Vec::new();
     for frame in frames {
@@ -148,7 +149,7 @@ fn whichever_two_of_ten_are_lost_come_back() {
                 let out = decoded(decode, &received);
                 assert_eq!(sorted(&out), sorted(&plain), "without {first} and {second}");
                 assert!(out.iter().all(|frame| frame.wire_length as usize == frame.data.len()));
-                // What was recovered from parity that came first is a duplicate when it comes.
+                // A packet recovered from parity that came first is a duplicate when it comes.
                 let lost = u64::from(first < 8) + u64::from(first != second && second < 8);
                 assert_eq!(count(decode, "recovered"), lost + count(decode, "duplicates"));
                 assert!(reversed || count(decode, "duplicates") == 0);
@@ -169,7 +170,7 @@ fn three_lost_are_lost_and_nothing_wrong_comes_out() {
     assert_eq!((count(decode, "recovered"), count(decode, "not_recovered")), (0, 3));
 }
 
-/// A packet that was only late is not sent on twice.
+/// A late packet is not forwarded twice.
 #[test]
 fn what_was_recovered_and_comes_after_all_is_a_duplicate() {
     let plain = packets(8);
@@ -182,7 +183,7 @@ fn what_was_recovered_and_comes_after_all_is_a_duplicate() {
     assert_eq!(count(decode, "duplicates"), 2);
 }
 
-/// Flow 0 stalls after three packets; its parity goes out with the first packet of another flow after the wait.
+/// Flow 0 stalls after three packets; its parity is sent with the first packet of another flow after the wait.
 #[test]
 fn a_stalled_flow_gets_its_parity_after_the_wait() {
     let fec = &mut *service("fec:code=8+2,wait=50");
@@ -202,7 +203,7 @@ fn a_stalled_flow_gets_its_parity_after_the_wait() {
     }
 }
 
-/// More flows than groups: the oldest group gives way, with its parity, and its packets are covered.
+/// More flows than groups: the oldest group is closed with its parity, so that its packets are covered.
 #[test]
 fn memory_is_bounded_and_what_gives_way_is_covered() {
     let fec = &mut *service("fec:code=8+2,groups=4,wait=3600000");
@@ -214,7 +215,7 @@ fn memory_is_bounded_and_what_gives_way_is_covered() {
         plain.push(frame);
     }
     assert_eq!((count(fec, "parity"), count(fec, "uncovered")), (2 * 36, 4));
-    // Groups of one: the parity alone gives the packet back.
+    // Groups of one packet: the parity alone restores the packet.
     let parity: Vec<Frame> = sent.iter().filter(|frame| frame.data[FEC] == 3).cloned().collect();
     assert_eq!(sorted(&decoded(&mut *service("fec-decode"), &parity)), sorted(&plain[..36]));
     let decode = &mut *service("fec-decode:groups=2");
@@ -222,7 +223,7 @@ fn memory_is_bounded_and_what_gives_way_is_covered() {
     assert_eq!(decoded(decode, &first), plain);
 }
 
-/// Parity that comes when its group is known no more makes nothing again that has been there.
+/// Parity that comes after its group was forgotten restores no packet that was there.
 #[test]
 fn late_parity_makes_no_packet_twice() {
     let fec = &mut *service("fec:code=8+2,wait=3600000");
@@ -263,7 +264,7 @@ fn what_does_not_fit_a_tunnel_passes_unprotected() {
     }
 }
 
-/// Real traffic: of every group that has its parity two packets are lost, and everything arrives.
+/// Real traffic: of every group with its parity two packets are lost, and all packets arrive.
 #[test]
 fn two_of_each_group_of_real_traffic_are_lost_and_recovered() {
     let Some(directory) = captures("two_of_each_group_of_real_traffic_are_lost_and_recovered") else { return };
@@ -279,7 +280,7 @@ fn two_of_each_group_of_real_traffic_are_lost_and_recovered() {
             }
             sent.extend(parity);
         });
-        // The groups, by their numbers and addresses; those with parity lose two.
+        // The groups, by number and addresses; those with parity lose two packets.
         let mut groups: BTreeMap<Vec<u8>, Vec<usize>> = BTreeMap::new();
         for (at, frame) in sent.iter().enumerate() {
             if let Some((key, _)) = group_of(frame) {
@@ -303,7 +304,8 @@ fn two_of_each_group_of_real_traffic_are_lost_and_recovered() {
     assert!(recovered > 5_000, "{recovered}");
 }
 
-/// What tells the group of a packet, and its kind, if it is one of a group: found by its own rules, apart from the service's.
+/// Returns the group of a packet and its kind, if it belongs to a group. Has its own rules, independent of the
+/// service.
 fn group_of(frame: &Frame) -> Option<(Vec<u8>, u8)> {
     let start = humpyard_services::link::Network::find(frame).ok()?.offset;
     let packet = &frame.data[start..];
@@ -328,7 +330,7 @@ proptest! {
                     (frame.data[0], frame.data[9], frame.data[20]) = (0x45, 253, kind);
                     frame.data[2..4].copy_from_slice(&length.to_be_bytes());
                     frame.data[6..8].fill(0);
-                    // Few groups and indices, so that packets meet.
+                    // Few different groups and indices, so that packets share them.
                     frame.data[12..20].fill(0);
                     for byte in frame.data.iter_mut().skip(24).take(8) {
                         *byte = 0;
@@ -341,8 +343,8 @@ proptest! {
         }
     }
 
-    /// Flows by chance, losses by chance: everything that arrives is right, and of a group that lost no more than two nothing is
-    /// missing.
+    /// Random flows and random losses: every packet that arrives is correct, and groups with at most two losses
+    /// are complete.
     #[test]
     fn losses_by_chance(
         arrivals in proptest::collection::vec((0u32..4, 0usize..400, 0u64..30, prop::bool::weighted(0.15)), 1..120),

@@ -14,7 +14,7 @@ fn verdict(service: &mut dyn Service, frame: &Frame, connection: u64) -> Verdict
 
 const DENIED: Verdict = Verdict::Drop(DropReason::RuleDenied);
 
-/// 198.51.100.7 to 203.0.113.9, by worked example: the first rule that matches decides, whatever follows.
+/// A worked example, from 198.51.100.7 to 203.0.113.9: the first rule that matches decides, whatever follows.
 #[test]
 fn the_first_rule_that_matches_decides() {
     let firewall = &mut *service(
@@ -64,7 +64,7 @@ fn directions_and_state() {
     }
 }
 
-/// A packet in parts of 64 bytes: it is decided at its start, and goes out, or is dropped, whole, at its end.
+/// A packet in parts of 64 bytes: its start decides it, and at its end it is forwarded or dropped as a whole.
 #[test]
 fn packets_in_parts() {
     for (ports, expected) in [((5000, 53), DENIED), ((5000, 99), Verdict::Forward)] {
@@ -88,14 +88,14 @@ fn packets_in_parts() {
                 assert_eq!(frame, plain);
             }
         }
-        // A part of a packet whose start was not seen, or is long over.
+        // A part whose packet's start was not seen, or is too old.
         let context = Context { part: Part::Last, flow: FlowId(3), ..Context::default() };
         let (verdict, _) = process(firewall, &mut framed(LinkType::Ethernet, b"end"), &context);
         assert_eq!(verdict, Verdict::Drop(DropReason::StartMissing));
     }
 }
 
-/// Rules count what they decide, and all packets are decided on: against a count by hand.
+/// Rules count their decisions, and every packet is decided; the expected counts are by hand.
 #[test]
 fn real_traffic_is_counted_by_rule() {
     let Some(directory) = captures("real_traffic_is_counted_by_rule") else { return };
@@ -110,7 +110,7 @@ fn real_traffic_is_counted_by_rule() {
     });
     let counts: Vec<u64> = firewall.counters().iter().map(|counter| counter.count).collect();
     assert_eq!(counts.iter().sum::<u64>() + not_ip, all);
-    // As `forward` counts them too.
+    // `forward` counts the same.
     assert_eq!((all, not_ip), (35_067, 12_171));
     assert_eq!(counts[..2], [tcp, udp]);
 }

@@ -1,4 +1,4 @@
-//! Forwarding of real traffic: every packet of the captures at hand.
+//! Tests forwarding on every packet of the available captures.
 #![expect(clippy::print_stderr, reason = "what was counted is for a person to read")]
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use humpyard_services::{DropReason, Generated, Verdict, checksum};
 
 use crate::support::{captures, each_frame, files, service};
 
-/// What became of the frames of captures.
+/// Counts of frames of captures, by result.
 #[derive(Default)]
 struct Counts {
     packets: usize,
@@ -21,7 +21,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// Forwards all frames, and checks each that went out.
+    /// Forwards all frames of a file, and checks each forwarded one.
     fn add(&mut self, file: &Path) {
         let mut forward = service("forward");
         let mut generated = Generated::default();
@@ -41,7 +41,7 @@ impl Counts {
         });
     }
 
-    /// Checks that no packet is lost, and says what was counted.
+    /// Checks that no packet is lost, and prints the counts.
     fn close(&self) {
         assert_eq!(self.forwarded + self.consumed + self.dropped.values().sum::<usize>(), self.packets);
         let Self { packets, forwarded, consumed, errors, .. } = self;
@@ -52,7 +52,7 @@ impl Counts {
     }
 }
 
-/// Only the time to live and the checksum have changed, and the checksum of the header is right.
+/// Checks that only the time to live and the checksum changed, and that the header checksum is correct.
 fn check_forwarded(before: &Frame, after: &Frame) {
     let mut expected = before.clone();
     let at = Network::find(before).unwrap().offset;
@@ -74,12 +74,12 @@ fn an_industrial_network() {
     counts.add(&directory.join("industrial/right.pcap"));
     counts.close();
     assert_eq!(counts.packets, 35_067);
-    // Known from counting EtherTypes and destination addresses apart from this crate.
+    // Counted independently of this crate, by EtherTypes and destination addresses.
     let dropped = |reason: DropReason| counts.dropped.get(&reason).copied().unwrap_or_default();
     assert_eq!((counts.forwarded, dropped(DropReason::NotIp), dropped(DropReason::LinkGroup)), (21_742, 12_171, 1_154));
 }
 
-/// Attacks, fuzzed files and some two hundred protocols, on every link type.
+/// Attacks, fuzzed files and about two hundred protocols, on every link type.
 #[test]
 fn every_capture() {
     let Some(directory) = captures("every_capture") else { return };

@@ -1,4 +1,4 @@
-//! Every service that has an inverse, with it: on all captures, each frame comes back as it was.
+//! Tests every service with its inverse: on all captures, each frame comes back unchanged.
 
 use humpyard_core::frame::Frame;
 use humpyard_services::{Context, DropReason, Generated, Service, Verdict};
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use crate::support::{arbitrary_frame, captures, each_frame, files, service};
 
-/// Each service with its inverse, and the reasons for which it may drop a frame.
+/// Each service with its inverse, and the reasons for which the service may drop a frame.
 const PAIRS: [(&str, &str, &[DropReason]); 6] = [
     ("encrypt", "decrypt", TUNNEL),
     ("encrypt:cipher=cast-128", "decrypt:cipher=cast-128", TUNNEL),
@@ -16,11 +16,11 @@ const PAIRS: [(&str, &str, &[DropReason]); 6] = [
     ("fec:code=8+2,groups=64,wait=20", "fec-decode", &[DropReason::Incomplete]),
 ];
 
-/// What cannot be put into a tunnel: what is not IP, not whole, no packet, or too long.
+/// Reasons why a frame cannot enter a tunnel: not IP, incomplete, invalid, or too long.
 const TUNNEL: &[DropReason] =
     &[DropReason::NotIp, DropReason::Incomplete, DropReason::Truncated, DropReason::BadVersion, DropReason::TooLong];
 
-/// Sends a frame through both; true if it came through, and then it is as it was.
+/// Sends a frame through both services. Returns true if it came through, after checking that it is unchanged.
 fn there_and_back(
     services: (&mut dyn Service, &mut dyn Service),
     accepted: &[DropReason],

@@ -24,14 +24,14 @@ fn verdict(service: &mut dyn Service, frame: &Frame, connection: u64) -> Verdict
     process(service, &mut frame.clone(), &of_connection(connection)).0
 }
 
-/// The mark that a packet's flow gets.
+/// Returns the mark of a packet's flow.
 fn mark(service: &mut dyn Service, frame: &Frame, connection: u64) -> Option<Mark> {
     let mut generated = Generated::default();
     service.process(&mut frame.clone(), &of_connection(connection), &mut generated);
     generated.take_mark()
 }
 
-/// A segment from one side to the other.
+/// Returns a segment from one side to the other.
 fn tcp(from_client: bool, sequence: u32, begins: bool, payload: &[u8]) -> Frame {
     let (client, server) = (([198, 51, 100, 7], 40_000), ([203, 0, 113, 9], 8080));
     let (from, to) = if from_client { (client, server) } else { (server, client) };
@@ -43,7 +43,7 @@ fn tcp(from_client: bool, sequence: u32, begins: bool, payload: &[u8]) -> Frame 
     framed(LinkType::Ethernet, &data)
 }
 
-/// The protocols found, each with its connections.
+/// Returns the protocols found, each with its connections.
 fn found(service: &dyn Service) -> BTreeMap<String, u64> {
     let named = |name: &str| name.strip_prefix("protocol_").map(ToOwned::to_owned);
     service.counters().iter().filter_map(|counter| Some((named(&counter.name)?, counter.count))).collect()
@@ -51,7 +51,7 @@ fn found(service: &dyn Service) -> BTreeMap<String, u64> {
 
 const REQUEST: &[u8] = b"GET /yard HTTP/1.1\r\nHost: a.example\r\n\r\n";
 
-/// A request in pieces, of which no packet says anything by itself, in every order there is.
+/// A request in pieces that match nothing alone, in every order.
 #[test]
 fn a_stream_is_put_together_in_any_order() {
     let pieces: Vec<(u32, &[u8])> = vec![(101, &REQUEST[..3]), (104, &REQUEST[3..12]), (113, &REQUEST[12..])];
@@ -67,7 +67,7 @@ fn a_stream_is_put_together_in_any_order() {
     }
 }
 
-/// Both sides have streams of their own; what came before is no hindrance, nor what comes twice.
+/// Each side has its own stream; earlier packets and duplicates do not disturb.
 #[test]
 fn sides_are_apart_and_what_comes_twice_counts_once() {
     let l7 = &mut *service("l7-filter");
@@ -91,7 +91,7 @@ fn a_connection_whose_beginning_was_not_seen_is_known_by_what_comes() {
     assert_eq!(found(l7), [("http".to_owned(), 1)].into());
 }
 
-/// What is before it never comes: when the eighth packet is there it is read by itself.
+/// A missing packet never comes: with the eighth packet, the early segment is read by itself.
 #[test]
 fn after_eight_packets_it_is_decided() {
     let l7 = &mut *service("l7-filter");
@@ -108,7 +108,7 @@ fn after_eight_packets_it_is_decided() {
     assert_eq!((count(l7, "no_match"), count(l7, "examined_packets")), (1, 16));
 }
 
-/// Instances share what they know: a stream may come to several workers, and the verdict holds for all.
+/// Instances share connections: several workers may get parts of a stream, and the verdict holds for all.
 #[test]
 fn instances_know_together() {
     let factory = prepare(&"l7-filter:drop=http".parse().unwrap()).unwrap();
@@ -142,7 +142,7 @@ fn verdicts_mark_both_directions() {
     assert_eq!(count(l7, "marked_packets"), 3);
 }
 
-/// Whatever comes, no more is remembered than was said, and what is remembered is right again after it.
+/// For any packets, memory is bounded, and later connections are recognized correctly.
 #[test]
 fn memory_is_bounded() {
     let l7 = &mut *service("l7-filter:connections=128,buffers=32,bytes=64");
@@ -156,7 +156,8 @@ fn memory_is_bounded() {
     assert_eq!(found(l7), [("http".to_owned(), 1)].into());
 }
 
-/// The aims: recall of 90 % of the labelled flows, and in the mean of protocols; less than 2 % of the marks false.
+/// The goals: recall of 90 % over the labelled flows, and in the mean over protocols; less than 2 % false
+/// marks.
 #[test]
 fn protocols_of_real_captures_are_known() {
     let Some(directory) = captures("protocols_of_real_captures_are_known") else { return };
@@ -166,7 +167,7 @@ fn protocols_of_real_captures_are_known() {
     assert!(result.files >= 270 && result.marks > 2500, "{} {}", result.files, result.marks);
 }
 
-/// The page says what the example prints.
+/// The page has the table that the example prints.
 #[test]
 fn the_published_table_is_that_of_this_code() {
     let Some(directory) = captures("the_published_table_is_that_of_this_code") else { return };
@@ -198,7 +199,7 @@ fn two_runs_agree() {
     assert_eq!(first, run());
 }
 
-/// With Vectorscan all is as without.
+/// Vectorscan gives the same verdicts.
 #[cfg(feature = "vectorscan")]
 #[test]
 fn engines_agree_on_verdicts() {
@@ -254,7 +255,7 @@ fn buffers_that_take_all_memory_are_refused() {
     prepare(&"l7-filter:buffers=32,packets=255,bytes=65535".parse().unwrap()).unwrap();
 }
 
-/// A service that marks each protocol with a weight of its own.
+/// Returns a service that marks each protocol with a different weight.
 fn that_tells_protocols(options: &str) -> Factory {
     let mut names: Vec<&str> = signatures().map(|signature| signature.protocol).collect();
     names.dedup();
@@ -262,7 +263,8 @@ fn that_tells_protocols(options: &str) -> Factory {
     prepare(&format!("l7-filter:weight={}{options}", weights.join(";")).parse().unwrap()).unwrap()
 }
 
-/// The verdict on a connection whose packets, each with its number among those that came in, are handed to several workers in this order.
+/// Returns the verdict on a connection whose packets are handed to several workers in this order. Each packet
+/// has its number among those that came in.
 fn verdict_in_order<'a>(
     factory: &Factory,
     packets: impl IntoIterator<Item = &'a (u64, Frame)>,
@@ -280,7 +282,7 @@ fn verdict_in_order<'a>(
     generated.take_mark().and_then(|mark| mark.weight)
 }
 
-/// The packets of each connection of a capture, the first so many, each with its number.
+/// Returns the first `most` packets of each connection of a capture, each with its number.
 fn connections(file: &Path, most: usize) -> Vec<Vec<(u64, Frame)>> {
     let mut connections: Vec<Vec<(u64, Frame)>> = Vec::new();
     let (mut known, mut sequence) = (HashMap::new(), 0);
@@ -298,9 +300,11 @@ fn connections(file: &Path, most: usize) -> Vec<Vec<(u64, Frame)>> {
     connections
 }
 
-/// Whatever overtakes what on the way to the workers, a connection has the verdict that it has in order. Two captures are left out:
-/// in one segments repeat bytes that were there with others, in the other datagrams are known by several in a row alone, and
-/// others come between them; there a verdict may come before what would have kept it from coming.
+/// For any order of packets at the workers, a connection has the verdict that it has in order.
+///
+/// Two captures are left out. In one, segments repeat bytes with different contents. In the other, datagrams
+/// are recognized only by several in a row, and others come between them. There, a verdict may come before a
+/// packet that would have prevented it.
 #[test]
 fn verdicts_of_real_connections_do_not_depend_on_order() {
     let Some(directory) = captures("verdicts_of_real_connections_do_not_depend_on_order") else { return };
@@ -330,8 +334,8 @@ fn verdicts_of_real_connections_do_not_depend_on_order() {
     assert!(known > 2500, "{known} of {all}");
 }
 
-/// Both sides of a connection, each cut into segments: with a SYN or without, begun in the middle or not, and in an order of
-/// their own.
+/// Generates both sides of a connection, each cut into segments: with or without a SYN, from the start or the
+/// middle, and in any order.
 fn made_connection() -> impl Strategy<Value = (Vec<(u64, Frame)>, Vec<usize>)> {
     let client = prop_oneof![
         Just(REQUEST),
@@ -359,7 +363,7 @@ fn made_connection() -> impl Strategy<Value = (Vec<(u64, Frame)>, Vec<usize>)> {
         });
     packets.prop_flat_map(|(syns, frames)| {
         let order = Just((0..syns.len() + frames.len()).collect::<Vec<_>>()).prop_shuffle();
-        // What one side says may come in before or after what the other says, and be reordered on its way here.
+        // The two sides may come in any order relative to each other, and may be reordered on the way here.
         (Just(syns), Just(frames).prop_shuffle(), order)
             .prop_map(|(syns, frames, order)| ((0..).zip(syns.into_iter().chain(frames)).collect(), order))
     })
@@ -374,7 +378,7 @@ proptest! {
     }
 }
 
-/// A segment with these flags, and its number among the packets that came in.
+/// Returns a segment with these flags, and this number among the packets that came in.
 fn flagged(from_client: bool, number: u32, flags: &str, payload: &[u8]) -> Frame {
     let mut frame = tcp(from_client, number, false, payload);
     let bits = flags.bytes().map(|flag| match flag {
@@ -387,7 +391,7 @@ fn flagged(from_client: bool, number: u32, flags: &str, payload: &[u8]) -> Frame
     frame
 }
 
-/// Ports that are used again: what was known of the connection before does not count, and what comes late of it changes nothing.
+/// Reused ports: the state of the earlier connection does not count, and its late packets change nothing.
 #[test]
 fn another_connection_has_a_verdict_of_its_own() {
     const GREETING: &[u8] = b"SSH-2.0-yard\r\n";
@@ -420,7 +424,7 @@ fn another_connection_has_a_verdict_of_its_own() {
     }
 }
 
-/// A verdict that another worker has counted is taken back, where an earlier packet says something else.
+/// A verdict counted by another worker is taken back when an earlier packet matches another protocol.
 #[test]
 fn an_earlier_packet_mends_a_verdict() {
     let factory = prepare(&"l7-filter".parse().unwrap()).unwrap();
@@ -439,7 +443,7 @@ fn an_earlier_packet_mends_a_verdict() {
     assert_eq!(all, [("ssdp".to_owned(), 1)].into());
 }
 
-/// What was overtaken by more than is kept changes nothing that is known, and no stream.
+/// A packet overtaken by more than the buffer keeps changes no verdict and no stream.
 #[test]
 fn what_comes_far_too_late_does_no_harm() {
     let l7 = &mut *service("l7-filter:bytes=64");
@@ -460,12 +464,13 @@ fn what_comes_far_too_late_does_no_harm() {
     assert_eq!(found(l7), [("http".to_owned(), 2)].into());
 }
 
-/// Of packets that were cut off what is there is read, and they are counted; the stream goes on behind what is missing.
+/// Of packets cut off by the capture, the captured part is read, and they are counted. The stream continues
+/// behind the missing bytes.
 #[test]
 fn packets_that_were_cut_off_are_counted() {
     let l7 = &mut *service("l7-filter");
     verdict(l7, &tcp(true, 0, true, b""), 1);
-    // Within what it carries, behind its TCP header, and within that.
+    // Cut within the payload, at the end of the TCP header, and within it.
     for captured in [100, 54, 40] {
         let mut cut = tcp(true, 1, false, &[b'x'; 500]);
         cut.data.truncate(captured);

@@ -1,4 +1,4 @@
-//! The services as their users see them: frames in, frames and verdicts out.
+//! Tests the services as their users see them: frames in, frames and verdicts out.
 
 mod accuracy;
 mod compress;

@@ -1,4 +1,4 @@
-//! Translation between IPv6 and IPv4: packets by the book, packets there and back, packets of all kinds.
+//! Tests translation between IPv6 and IPv4: worked examples, round trips, and packets of all kinds.
 #![expect(
     clippy::print_stderr,
     reason = "a test that skips must say so, and what was compared is for a person to read"
@@ -27,7 +27,7 @@ const ONE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 64);
 const FIXED: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);
 const SPEC: &str = "nat64:pool=192.0.2.64/32,map=192.0.2.9=2001:db8::22,icmp-interval=0";
 
-/// The address of an IPv4 host in IPv6.
+/// Returns the IPv6 address of an IPv4 host.
 fn behind(v4: Ipv4Addr) -> Ipv6Addr {
     Ipv6Addr::from_bits(0x64_ff9b << 96 | u128::from(v4.to_bits()))
 }
@@ -37,7 +37,7 @@ fn bytes(hex: &str) -> Vec<u8> {
     digits.chunks(2).map(|two| u8::from_str_radix(std::str::from_utf8(two).unwrap(), 16).unwrap()).collect()
 }
 
-/// Gives a packet another checksum field that is right: the sum over `pseudo` and the bytes from `start` on.
+/// Fills in a packet's checksum field: the sum over `pseudo` and the bytes from `start` on.
 fn fill(packet: &mut [u8], start: usize, at: usize, pseudo: &[u8]) {
     packet[start + at..start + at + 2].fill(0);
     let sum = checksum::Sum::default().with(pseudo).with(&packet[start..]).checksum();
@@ -49,13 +49,13 @@ fn pseudo_v6(source: Ipv6Addr, destination: Ipv6Addr, protocol: u8, length: usiz
     [&source.octets()[..], &destination.octets(), &length, &[0, 0, 0, protocol]].concat()
 }
 
-/// An IPv6 packet of these bytes.
+/// Returns an IPv6 packet with these bytes.
 fn v6(source: Ipv6Addr, destination: Ipv6Addr, next: u8, hops: u8, payload: &[u8]) -> Vec<u8> {
     let length = (payload.len() as u16).to_be_bytes();
     [&[0x60, 0, 0, 0, length[0], length[1], next, hops][..], &source.octets(), &destination.octets(), payload].concat()
 }
 
-/// An IPv4 packet of these bytes, with what the second word says of fragments.
+/// Returns an IPv4 packet with these bytes; `fragment` is the second word of its header.
 fn v4(source: Ipv4Addr, destination: Ipv4Addr, protocol: u8, ttl: u8, fragment: [u8; 4], payload: &[u8]) -> Vec<u8> {
     let length = (20 + payload.len() as u16).to_be_bytes();
     let mut packet = [&[0x45, 0, length[0], length[1]][..], &fragment, &[ttl, protocol, 0, 0]].concat();
@@ -79,7 +79,7 @@ fn udp_v4(source: Ipv4Addr, destination: Ipv4Addr, ports: (u16, u16), payload: &
     packet
 }
 
-/// What the service makes of a packet; it must forward it, alone.
+/// Returns the translation of a packet, which the service must forward without other frames.
 fn translated(nat: &mut dyn Service, packet: &[u8]) -> Vec<u8> {
     let mut frame = raw(packet);
     let (verdict, generated) = process(nat, &mut frame, &Context::default());
@@ -89,14 +89,14 @@ fn translated(nat: &mut dyn Service, packet: &[u8]) -> Vec<u8> {
     frame.data
 }
 
-/// Why the service drops a packet, and the error that it sends, if it does.
+/// Returns the reason why the service drops a packet, and the error that it sends, if any.
 fn refused(nat: &mut dyn Service, packet: &[u8]) -> (DropReason, Option<Vec<u8>>) {
     let (verdict, mut generated) = process(nat, &mut raw(packet), &Context::default());
     let Verdict::Drop(reason) = verdict else { panic!("{verdict:?}: {packet:02x?}") };
     (reason, generated.pop().map(|frame| frame.data))
 }
 
-/// The sum over a packet's pseudo-header and what it carries; none of fragments.
+/// Returns the sum over a packet's pseudo-header and payload. `None`: it is a fragment.
 fn sum_of_content(packet: &[u8]) -> Option<(u8, u16)> {
     let (pseudo, protocol, start, is_fragment) = if packet[0] >> 4 == 4 {
         let start = usize::from(packet[0] & 15) * 4;
@@ -114,7 +114,7 @@ fn sum_of_content(packet: &[u8]) -> Option<(u8, u16)> {
     Some((protocol, checksum::Sum::default().with(&pseudo).with(content).fold()))
 }
 
-/// That a packet parses, is as long as it says, and has right checksums.
+/// Checks that a packet parses, has the stated length, and has correct checksums.
 fn check(frame: &Frame) {
     let at = Network::find(frame).unwrap().offset;
     let packet = &frame.data[at..];
@@ -129,9 +129,10 @@ fn check(frame: &Frame) {
     assert!(sum_of_content(packet).is_none_or(|(_, sum)| sum == 0xffff), "{packet:02x?}");
 }
 
-/// Summed by hand. UDP 5000 to 53, "hi", from 2001:db8::21 to 64:ff9b::198.51.100.7: the pseudo-header and the packet are
-/// 2001+0db8+0021 + 0064+ff9b+c633+6407 + 000a + 0011 + 1388+0035+000a + 6869 = 2d45e, folded d460, so the checksum is 2b9f. In IPv4
-/// it is c000+0240 + c633+6407 + 0011+000a + 1388+0035+000a + 6869 = 268c5, folded 68c7, so 9738.
+/// Summed by hand. UDP 5000 to 53, "hi", from 2001:db8::21 to 64:ff9b::198.51.100.7: the pseudo-header and the
+/// packet are 2001+0db8+0021 + 0064+ff9b+c633+6407 + 000a + 0011 + 1388+0035+000a + 6869 = 2d45e, folded d460,
+/// so the checksum is 2b9f. In IPv4 it is c000+0240 + c633+6407 + 0011+000a + 1388+0035+000a + 6869 = 268c5,
+/// folded 68c7, so 9738.
 #[test]
 fn golden_udp_there_and_back() {
     let mut nat = service(SPEC);
@@ -139,12 +140,13 @@ fn golden_udp_there_and_back() {
         "60a12345 000a1140 20010db8000000000000000000000021 0064ff9b0000000000000000c6336407 13880035000a2b9f 6869",
     );
     let made = translated(&mut *nat, &there);
-    // The traffic class is the type of service, the flow label goes; identification 1, may be fragmented, one hop less.
+    // The traffic class becomes the type of service, and the flow label is lost; identification 1, may be
+    // fragmented, one hop less.
     let header = bytes("450a001e 00010000 3f110000 c0000240 c6336407");
     let mut expected = [header, bytes("13880035000a9738 6869")].concat();
     fill(&mut expected[..20], 0, 10, &[]);
     assert_eq!(made, expected);
-    // The answer: ports and addresses the other way, so the same checksums.
+    // The answer exchanges ports and addresses, so the checksums are the same.
     let back = v4(PEER, ONE, 17, 50, [0, 9, 0x40, 0], &bytes("00351388000a9738 6869"));
     let expected = bytes(
         "60000000 000a1131 0064ff9b0000000000000000c6336407 20010db8000000000000000000000021 00351388000a2b9f 6869",
@@ -154,9 +156,9 @@ fn golden_udp_there_and_back() {
     assert_eq!(counted, [1, 1, 1, 1, 0]);
 }
 
-/// Summed by hand. An echo request, identifier 7, sequence 1, no data: 2001+0db8+0021 + 0064+ff9b+c633+6407 + 0008+003a +
-/// 8000+0007+0001 = 2d85d, folded d85f, so 27a0. In IPv4 there is no pseudo-header: 0800+0007+0001 = 0808, so f7f7; of the reply
-/// 0007+0001 = 0008, so fff7; that is in IPv6 the sum above and 0100, so 26a0.
+/// Summed by hand. An echo request, identifier 7, sequence 1, no data: 2001+0db8+0021 + 0064+ff9b+c633+6407 +
+/// 0008+003a + 8000+0007+0001 = 2d85d, folded d85f, so 27a0. In IPv4 there is no pseudo-header: 0800+0007+0001
+/// = 0808, so f7f7. For the reply 0007+0001 = 0008, so fff7; in IPv6 that is the sum above plus 0100, so 26a0.
 #[test]
 fn golden_echo_there_and_back() {
     let mut nat = service(SPEC);
@@ -167,7 +169,8 @@ fn golden_echo_there_and_back() {
     assert_eq!(translated(&mut *nat, &reply), v6(behind(PEER), HOST, 58, 63, &bytes("8100 26a0 0007 0001")));
 }
 
-/// A router in IPv4 says that the port of the UDP packet above is closed: it quotes what it got, and the host gets what it sent.
+/// An IPv4 router reports that the port of the UDP packet above is closed. It quotes the packet that it got,
+/// and the host gets the packet that it sent.
 #[test]
 fn golden_error_from_ipv4() {
     let mut nat = service(SPEC);
@@ -177,7 +180,7 @@ fn golden_error_from_ipv4() {
     let mut message = [&[3, 3, 0, 0, 0, 0, 0, 0], &made[..28]].concat();
     fill(&mut message, 0, 2, &[]);
     let got = translated(&mut *nat, &v4(router, ONE, 1, 60, [0; 4], &message));
-    // What was sent has lost one hop since, and what is quoted is all but its two bytes of payload.
+    // The sent packet has lost one hop since, and the quote contains everything but its two bytes of payload.
     let mut quote = sent[..48].to_vec();
     quote[7] = 63;
     let mut message = [&[1, 4, 0, 0, 0, 0, 0, 0], &quote[..]].concat();
@@ -185,7 +188,8 @@ fn golden_error_from_ipv4() {
     assert_eq!(got, v6(behind(router), HOST, 58, 59, &message));
 }
 
-/// A host in IPv6 says of an answer that its port is closed; an IPv4 host gets what it sent, from the address that it sent to.
+/// An IPv6 host reports that the port of an answer is closed. The IPv4 host gets the packet that it sent, from
+/// the address that it sent to.
 #[test]
 fn golden_error_from_ipv6() {
     let mut nat = service(SPEC);
@@ -198,7 +202,7 @@ fn golden_error_from_ipv6() {
         v6(HOST, behind(PEER), 58, 64, &message)
     };
     let expected = |icmp_type: u8, code: u8, word: [u8; 4], identification: u8| {
-        // The quote is of a packet that may be fragmented, as a short one may.
+        // The quoted packet is short, so it may be fragmented.
         let quote = v4(PEER, ONE, 17, 63, [0; 4], &answer[20..]);
         let mut message = [&[icmp_type, code, 0, 0][..], &word, &quote].concat();
         fill(&mut message, 0, 2, &[]);
@@ -207,7 +211,7 @@ fn golden_error_from_ipv6() {
     assert_eq!(translated(&mut *nat, &error(1, 4, [0; 4])), expected(3, 3, [0; 4], 2));
     assert_eq!(translated(&mut *nat, &error(2, 0, [0, 0, 5, 220])), expected(3, 4, [0, 0, 5, 200], 3));
     assert_eq!(translated(&mut *nat, &error(4, 0, [0, 0, 0, 7])), expected(12, 0, [8, 0, 0, 0], 4));
-    // About somebody else's packet, and damaged.
+    // Errors about another sender's packet, and damaged ones.
     let mut foreign = error(1, 4, [0; 4]);
     foreign[48 + 40 + 3] ^= 1;
     fill(&mut foreign, 40, 2, &pseudo_v6(HOST, behind(PEER), 58, 8 + made.len()));
@@ -217,7 +221,7 @@ fn golden_error_from_ipv6() {
     assert_eq!(refused(&mut *nat, &damaged), (DropReason::BadChecksum, None));
 }
 
-/// Every link header announces the other version, and stays as it is otherwise; padding goes.
+/// Every link header announces the other version, and is unchanged otherwise; padding is removed.
 #[test]
 fn link_headers() {
     let mut nat = service(SPEC);
@@ -297,10 +301,10 @@ fn what_is_refused_and_who_is_told() {
     let mut damaged = udp_v4(PEER, FIXED, (53, 5000), b"ho");
     damaged[10] ^= 1;
     assert_eq!(says(&damaged), (Reason::BadChecksum, None));
-    // A source route that is not done: the sender is told where that is said.
+    // An incomplete source route: the error points to its header.
     let routing = [&[17, 0, 0, 1, 0, 0, 0, 0][..], &udp_v6(HOST, behind(PEER), (1, 2), b"")[40..]].concat();
     assert_eq!(says(&v6(HOST, behind(PEER), 43, 64, &routing)), (Reason::SourceRouted, Some((4, 0))));
-    // A TCP connection that began before, and an answer from whom nothing was sent to.
+    // A TCP connection that began earlier, and an answer from a peer that the host has not sent to.
     let mut ack = Vec::new();
     let builder = PacketBuilder::ipv6(HOST.octets(), behind(PEER).octets(), 64).tcp(7, 8, 9, 10).ack(11);
     builder.write(&mut ack, &[]).unwrap();
@@ -310,7 +314,8 @@ fn what_is_refused_and_who_is_told() {
     assert_eq!(says(&udp_v4(Ipv4Addr::new(198, 51, 100, 8), ONE, (53, 5000), b"")), Reason::SenderUnknown);
 }
 
-/// What a host sends to the address that stands for another comes to that, in IPv6, one hop older; errors about it find back.
+/// Packets to the address of another IPv6 host reach that host in IPv6, one hop older; errors about them find
+/// the way back.
 #[test]
 fn hairpins() {
     let mut nat = service(SPEC);
@@ -330,7 +335,7 @@ fn hairpins() {
     assert_eq!(count(&*nat, "hairpinned"), 2);
 }
 
-/// Fragments keep their places; later ones follow the first, and wait for nobody.
+/// Fragments keep their offsets. Later ones need the first, and no others.
 #[test]
 fn fragments() {
     let mut nat = service(SPEC);
@@ -344,10 +349,10 @@ fn fragments() {
     assert_eq!((&first[4..8], first.len()), (&[0x12, 0x34, 0x20, 0][..], 36));
     let second = translated(&mut *nat, &fragment(16, 32, 0));
     assert_eq!(second, v4(ONE, PEER, 17, 63, [0x12, 0x34, 0, 2], &[7; 16]));
-    // Together they are what the whole would be, checksum and all.
+    // Reassembled, they equal the whole packet, with its checksum.
     let mut together = v4(ONE, PEER, 17, 63, [0; 4], &[&first[20..], &second[20..]].concat());
     check(&raw(&together));
-    // And back: the same pieces of what the peer sends, with a fragment header.
+    // And back: the same fragments of the peer's packet, with a fragment header.
     together = udp_v4(PEER, ONE, (53, 5000), &[9; 24]);
     let piece = |from: usize, to: usize, flags: u8| {
         v4(PEER, ONE, 17, 64, [0x12, 0x34, flags, from as u8 / 8], &together[20 + from..20 + to])
@@ -361,7 +366,7 @@ fn fragments() {
     check(&raw(&together));
 }
 
-/// What may be fragmented is, so that every link of IPv6 takes it; what may not is told of.
+/// Packets that may be fragmented are, so that they fit every IPv6 link; the others are reported.
 #[test]
 fn long_packets() {
     let mut nat = service(SPEC);
@@ -385,7 +390,7 @@ fn long_packets() {
     }
     assert_eq!((pieces.len(), payload.len()), (4, 4008));
     check(&raw(&v6(behind(PEER), OTHER_HOST, 17, 63, &payload)));
-    // Where there is no room for the pieces there is none for the packet.
+    // Without room for the fragments, the packet is dropped.
     let verdict = nat.process(&mut raw(&sent), &Context::default(), &mut Generated::new(2, 0));
     assert_eq!(verdict, Verdict::Drop(DropReason::TooLong));
     let (reason, error) = refused(&mut *nat, &udp_v6(HOST, behind(PEER), (1, 2), &[7; 1473]));
@@ -393,7 +398,7 @@ fn long_packets() {
     assert_eq!((reason, &error[40..42], &error[44..48]), (DropReason::TooBig, &[2, 0][..], &[0, 0, 5, 220][..]));
 }
 
-/// A UDP packet of IPv4 may have no checksum; in IPv6 it must.
+/// A UDP packet may lack its checksum in IPv4, but not in IPv6.
 #[test]
 fn a_missing_udp_checksum_is_made() {
     let mut nat = service(SPEC);
@@ -408,7 +413,7 @@ fn a_missing_udp_checksum_is_made() {
     assert_eq!(process(&mut *nat, &mut cut, &Context::default()).0, Verdict::Drop(DropReason::Incomplete));
 }
 
-/// Options and finished routes go; what they are before stays.
+/// Options and completed routes are removed; the rest is kept.
 #[test]
 fn extension_headers_are_skipped() {
     let mut nat = service(SPEC);
@@ -416,11 +421,11 @@ fn extension_headers_are_skipped() {
     let headers = [&[60, 0, 1, 4, 0, 0, 0, 0][..], &[43, 0, 1, 4, 0, 0, 0, 0], &[17, 0, 0, 0, 0, 0, 0, 0]].concat();
     let made = translated(&mut *nat, &v6(HOST, behind(PEER), 0, 64, &[&headers, &plain[40..]].concat()));
     let expected = translated(&mut *nat, &plain);
-    // But for the identification, which no two have.
+    // Except for the identification, which is always different.
     assert_eq!((&made[..4], &made[12..]), (&expected[..4], &expected[12..]));
 }
 
-/// All workers have one table: what one has bound another finds.
+/// All workers share one table: a binding of one is valid for another.
 #[test]
 fn workers_share_their_table() {
     let factory = humpyard_services::prepare(&SPEC.parse().unwrap()).unwrap();
@@ -428,13 +433,13 @@ fn workers_share_their_table() {
     translated(&mut *one, &udp_v6(HOST, behind(PEER), (5000, 53), b"hi"));
     translated(&mut *other, &udp_v4(PEER, ONE, (53, 5000), b"ho"));
     assert_eq!((count(&*one, "bindings"), count(&*other, "bindings")), (1, 0));
-    // Until its time is over.
+    // Until its timeout.
     let late = Context { now: Time::from_ns(300_000_000_000), ..Context::default() };
     let verdict = process(&mut *other, &mut raw(&udp_v4(PEER, ONE, (53, 5000), b"ho")), &late).0;
     assert_eq!(verdict, Verdict::Drop(DropReason::NoBinding));
 }
 
-/// A packet with its ends exchanged: the checksums stay right.
+/// Returns a packet with its ends exchanged; the checksums stay correct.
 fn answer(packet: &[u8]) -> Vec<u8> {
     let mut packet = packet.to_vec();
     let is_v4 = packet[0] >> 4 == 4;
@@ -443,7 +448,7 @@ fn answer(packet: &[u8]) -> Vec<u8> {
     packet[addresses].rotate_left(half);
     match protocol {
         6 | 17 => packet[start..start + 4].rotate_left(2),
-        // From a request to its reply.
+        // Changes a request to its reply.
         _ => {
             let change = if is_v4 { (8, 0) } else { (128, 129) };
             assert_eq!(packet[start], change.0);
@@ -456,8 +461,8 @@ fn answer(packet: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// The packet of IPv4 that goes from one translator to another and comes out as it was, but for two hops, for options, and for the
-/// identification of packets that are whole, and whether these may be fragmented, which their length says.
+/// Returns the expected packet after two translators, from an IPv4 packet. It is unchanged except for two hops,
+/// options, and, in unfragmented packets, the identification and DF, which depends on the length.
 fn there_and_back(packet: &[u8]) -> Vec<u8> {
     let mut expected = packet.to_vec();
     let options = usize::from(packet[0] & 15) * 4;
@@ -475,14 +480,14 @@ fn there_and_back(packet: &[u8]) -> Vec<u8> {
     expected
 }
 
-/// Two translators, the second of which undoes what the first does: 2001:db8:64::/96 is the prefix of the second, and where the first
-/// has its hosts.
+/// Returns two translators, of which the second undoes the work of the first: 2001:db8:64::/96 is the second's
+/// prefix, and contains the first's hosts.
 fn pair(hosts: &BTreeSet<Ipv4Addr>, peers: &BTreeSet<Ipv4Addr>) -> [Box<dyn Service>; 2] {
     let host = |v4: &Ipv4Addr| Ipv6Addr::from_bits(0x2001_0db8_0064 << 80 | u128::from(v4.to_bits()));
     let list = |pairs: Vec<String>| if pairs.is_empty() { "none".to_owned() } else { pairs.join(";") };
     let hosts = list(hosts.iter().map(|v4| format!("{v4}={}", host(v4))).collect());
     let peers = list(peers.iter().map(|v4| format!("{v4}={}", behind(*v4))).collect());
-    // The pools are of addresses that nobody has.
+    // The pools have unused addresses.
     let rest = "pool=203.0.113.254/32,mtu=65535,fragment-above=65535,sessions=16,fragments=4";
     let specs = [format!("nat64:map={hosts},{rest}"), format!("nat64:prefix=2001:db8:64::/96,map={peers},{rest}")];
     specs.map(|spec| service(&spec))
@@ -491,7 +496,7 @@ fn pair(hosts: &BTreeSet<Ipv4Addr>, peers: &BTreeSet<Ipv4Addr>) -> [Box<dyn Serv
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// What is answered comes back to who asked, with the ports and addresses that it sent to.
+    /// An answer reaches the requesting host, with the ports and addresses that it sent to.
     #[test]
     fn an_answer_comes_back(kind in 0u8..3, ports: (u16, u16), payload in proptest::collection::vec(any::<u8>(), 0..1400)) {
         let mut nat = service("nat64");
@@ -505,14 +510,15 @@ proptest! {
         let made = translated(&mut *nat, &sent);
         let mut expected = answer(&sent);
         expected[7] = 62;
-        // The port that stands for the host may be another: 0 is none.
+        // The mapped port may differ from the host's: 0 is not a usable port.
         prop_assert_eq!(translated(&mut *nat, &answer(&made)), expected);
     }
 
-    /// Nothing panics, nothing is lost, and what goes on is a packet with right checksums if it was one before.
+    /// No frame causes a panic or is lost, and a valid packet that is forwarded has correct checksums
+    /// afterwards.
     #[test]
     fn anything_is_taken(frames in proptest::collection::vec(arbitrary_frame(), 1..20)) {
-        // Everything in the tests' packets is translated: their addresses have a fixed other one, or lie behind the prefix.
+        // All packets of the tests are translated: their addresses have a fixed mapping, or the prefix.
         let spec = "nat64:prefix=2001:db8::/96,map=203.0.113.9=2001:db9::9,router-v6=2001:db7::1,icmp-interval=0";
         for spec in [spec, "nat64", "nat64:map=203.0.113.9=2001:db9::7,prefix=2001:db8:0:0::/64,router-v6=2001:db7::1"] {
             let mut nat = service(spec);
@@ -531,7 +537,7 @@ proptest! {
         }
     }
 
-    /// The same of packets that are more like those of networks: fragments, errors, options, damaged here and there.
+    /// The same for more realistic packets: fragments, errors and options, with some damage.
     #[test]
     fn what_is_almost_right_is_taken(
         packets in proptest::collection::vec(
@@ -573,8 +579,8 @@ proptest! {
     }
 }
 
-/// The packets of real captures that have an IPv4 header, go to one host, and are there to the end; what is cut off or for many is
-/// refused elsewhere.
+/// Returns the complete packets of real captures that have an IPv4 header and a single host as destination.
+/// Other tests cover packets that are cut off or multicast.
 fn real_packets(directory: &std::path::Path) -> Vec<Vec<u8>> {
     let mut packets = Vec::new();
     for file in CAPTURES {
@@ -623,19 +629,20 @@ fn addresses(packet: &[u8]) -> (Ipv4Addr, Ipv4Addr) {
     (at(12), at(16))
 }
 
-/// Whether an address may be translated: of one host, and one that is spoken to through routers.
+/// Returns whether an address may be translated: a host's address, which routers forward.
 fn is_of_a_host(address: Ipv4Addr) -> bool {
     let [first, ..] = address.octets();
     first > 0 && first < 224 && !address.is_loopback() && !address.is_link_local()
 }
 
-/// What becomes of real packets at the first of two translators, and then at the second.
+/// Returns real packets after the first of two translators, and then after the second.
 fn translate_real(
     packets: &[Vec<u8>],
     mut visit: impl FnMut(&[u8], &[u8], &[u8]),
 ) -> (usize, BTreeMap<DropReason, usize>) {
     let (mut done, mut dropped) = (0, BTreeMap::new());
-    // An address is a host's in one of the two directions: a pair of translators for each packet's own two.
+    // A translator pair for each packet's own two addresses: an address is mapped to a host in only one
+    // direction.
     for packet in packets {
         let (source, destination) = addresses(packet);
         let mut translators = pair(&[destination].into(), &[source].into());
@@ -666,14 +673,14 @@ fn real_packets_come_back_as_they_were() {
         if expected[6] & 0x3f == 0 && expected[7] == 0 {
             after[4..6].fill(0);
         }
-        // What had no checksum has one now.
+        // A missing checksum was filled in.
         let is_udp = expected[9] == 17 && expected[6] & 0x1f == 0 && expected[7] == 0;
         if is_udp && expected[26..28] == [0, 0] {
             after[26..28].fill(0);
         }
         fill(&mut expected[..20], 0, 10, &[]);
         fill(&mut after[..20], 0, 10, &[]);
-        // A header in a quote loses what the packet itself loses.
+        // A quoted header changes like the header of a packet.
         if expected[9] != 1 || matches!(expected[20], 0 | 8) {
             assert_eq!(after, expected, "{before:02x?}");
         }
@@ -682,12 +689,12 @@ fn real_packets_come_back_as_they_were() {
     assert!(done > packets.len() / 2 && packets.len() > 4000);
 }
 
-/// Against what another translator would make by the book: scapy builds the packet of IPv6, and that of IPv4 again, from what it reads in
-/// the packet that came, and sums everything anew.
+/// Compares with another translation by the RFCs: scapy reads the packet, builds the IPv6 packet and the IPv4
+/// packet again, and computes all checksums.
 #[test]
 fn real_packets_are_what_scapy_makes_of_them() {
     let Some(directory) = captures("real_packets_are_what_scapy_makes_of_them") else { return };
-    // Debian's, before one that is there beside it.
+    // Prefers Debian's Python to another one on the path.
     let has_scapy = |python: &&str| {
         let status = Command::new(python).args(["-c", "import scapy.all"]).stderr(Stdio::null()).status();
         status.is_ok_and(|status| status.success())
@@ -711,7 +718,8 @@ fn real_packets_are_what_scapy_makes_of_them() {
     assert!(output.status.success(), "{said}");
 }
 
-/// A whole packet of IPv4 between other addresses; what it carries sums to what it did, right or wrong.
+/// Returns an unfragmented IPv4 packet between other addresses; its payload's sum stays as right or wrong as it
+/// was.
 fn readdressed(packet: &[u8], source: Ipv4Addr, destination: Ipv4Addr) -> Vec<u8> {
     let mut packet = packet.to_vec();
     let header = usize::from(packet[0] & 15) * 4;
@@ -731,7 +739,8 @@ fn readdressed(packet: &[u8], source: Ipv4Addr, destination: Ipv4Addr) -> Vec<u8
     packet
 }
 
-/// What tayga makes of packets, none where it says nothing; none at all where it cannot be run.
+/// Returns tayga's output for packets, `None` for each without output. `None` as a whole: tayga cannot run
+/// here.
 fn tayga(packets: &[Vec<u8>]) -> Option<Vec<Option<Vec<u8>>>> {
     let able = Command::new("unshare").args(["--net", "sh", "-c", "command -v tayga && test -c /dev/net/tun"]).output();
     if !able.is_ok_and(|output| output.status.success()) {
@@ -767,9 +776,11 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Against tayga, a translator without state: real packets between two hosts, and errors. Where RFC 7915 lets a translator choose, both
-/// are set to the same before they are compared: tayga marks every whole packet as not to be fragmented, as RFC 6145 let it, and sends
-/// the identification 0 then; we leave packets up to 1,260 bytes to be fragmented.
+/// Compares with tayga, a stateless translator: real packets between two hosts, and errors.
+///
+/// Where RFC 7915 gives a choice, both outputs are normalized before the comparison. For unfragmented packets,
+/// tayga sets DF and identification 0, as RFC 6145 allowed; we allow fragmentation of packets up to 1,260
+/// bytes.
 #[test]
 fn packets_are_what_tayga_makes_of_them() {
     let Some(directory) = captures("packets_are_what_tayga_makes_of_them") else { return };
@@ -780,7 +791,7 @@ fn packets_are_what_tayga_makes_of_them() {
         if !is_whole || packet[8] < 4 || packet.len() > 1400 || packet[0] != 0x45 {
             continue;
         }
-        // There as from an IPv4 host; back what the IPv6 host would have sent.
+        // Forward: as from an IPv4 host. Back: as the IPv6 host would have sent.
         let there = readdressed(packet, PEER, FIXED);
         let mut frame = raw(&there);
         if process(&mut *nat, &mut frame, &Context::default()).0 != Verdict::Forward {
@@ -807,7 +818,7 @@ fn packets_are_what_tayga_makes_of_them() {
             silent += 1;
             continue;
         };
-        // What summed wrong when it was captured does so still.
+        // A checksum that was wrong in the capture stays wrong.
         let mut frame = raw(packet);
         assert_eq!(process(&mut *nat, &mut frame, &Context::default()).0, Verdict::Forward);
         let mut ours = frame.data;

@@ -1,8 +1,8 @@
-"""What translation should have made of packets, by scapy: each is built anew from its fields, and its checksums are summed anew.
+"""Checks translated packets with scapy, which builds each packet again from its fields, and computes its checksums.
 
-Reads lines of three packets in hexadecimal: one of IPv4, what became of it in IPv6, and what became of that in IPv4. A packet whose
-checksum was wrong before has one that is as wrong after, which no sum anew can tell: it is counted and left out, and so are the
-checksums of fragments and of packets that an error quotes in part.
+Reads lines of three packets in hexadecimal: an IPv4 packet, its translation to IPv6, and the translation of that to IPv4. If a
+checksum was wrong before, it must be as wrong afterwards. A new checksum cannot show that, so such packets are counted and left
+out. So are the checksums of fragments, and of packets that an error quotes in part.
 """
 
 import sys
@@ -29,7 +29,7 @@ def behind(prefix, address):
 
 
 def content(packet):
-    """What an IPv4 packet that is whole carries, for IPv6; none if it is not compared."""
+    """Returns the payload of an unfragmented IPv4 packet, for IPv6; None if it is not compared."""
     if ICMP in packet:
         kinds = {8: ICMPv6EchoRequest, 0: ICMPv6EchoReply}
         if packet[ICMP].type not in kinds:
@@ -44,7 +44,7 @@ def content(packet):
 
 
 def is_right(packet):
-    """Whether the checksum of what a whole IPv4 packet carries is what scapy sums; UDP may have none."""
+    """Returns whether the checksum in an unfragmented IPv4 packet's payload is correct by scapy; UDP may have none."""
     again = IP(bytes(packet))
     for kind in TCP, UDP, ICMP:
         if kind in again and isinstance(again.payload, kind):
@@ -74,7 +74,7 @@ def in_v6(packet):
 
 
 def in_v4(packet):
-    """The IPv4 packet after both translators: options and identification gone, and its length says whether it may be fragmented."""
+    """Returns the IPv4 packet after both translators: no options, no identification, and DF by its length."""
     carried = bytes(packet)[packet.ihl * 4 : packet.len]
     header = IP(src=packet.src, dst=packet.dst, tos=packet.tos, ttl=packet.ttl - 2, proto=packet.proto)
     is_fragment = packet.flags.MF or packet.frag
@@ -86,7 +86,7 @@ def in_v4(packet):
 
 
 def without(data, *places):
-    """Bytes with some of them zero."""
+    """Returns the bytes, with some of them set to zero."""
     data = bytearray(data)
     for start, end in places:
         data[start:end] = bytes(len(data[start:end]))
@@ -111,7 +111,7 @@ for line in sys.stdin:
         print(f"not what scapy makes of {before.hex()}:\n{between.hex()}, but\n{expected.hex()}")
         sys.exit(1)
     expected = in_v4(packet)
-    # An identification of its own, so the checksum of the header is another: that is judged by itself.
+    # The identification differs, and so does the header checksum: it is checked separately.
     skipped = [(10, 12)] if is_fragment else [(4, 6), (10, 12)]
     if packet.proto == 17 and not packet.frag and before[packet.ihl * 4 + 6 :][:2] == b"\0\0":
         skipped.append((26, 28))

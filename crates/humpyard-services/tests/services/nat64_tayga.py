@@ -1,7 +1,7 @@
-"""What tayga makes of packets: run in a network namespace of its own (`unshare --net`), which ends with it.
+"""Translates packets with tayga, in a network namespace of its own (`unshare --net`), which ends with this program.
 
-Its arguments are the lines of tayga's configuration. Reads packets in hexadecimal, one in a line, and writes what came back for
-each: a packet, or a hyphen where nothing did for a second.
+The arguments are the lines of tayga's configuration. Reads packets in hexadecimal, one per line. Writes the answer to each: a
+packet, or a hyphen if none came within a second.
 """
 
 import socket
@@ -22,7 +22,7 @@ configuration.write_text("\n".join(lines) + "\n")
 tayga = ["tayga", "--config", configuration, "--pidfile", Path(directory.name, "pid")]
 quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 subprocess.run([*tayga, "--mktun"], check=True, **quiet)
-# The kernel says nothing of itself.
+# The kernel must not send packets of its own.
 Path(f"/proc/sys/net/ipv6/conf/{DEVICE}/disable_ipv6").write_text("1")
 subprocess.run(["ip", "link", "set", "dev", DEVICE, "up"], check=True, **quiet)
 process = subprocess.Popen([*tayga, "--nodetach"], **quiet)
@@ -30,7 +30,7 @@ try:
     wire = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_ALL))
     wire.bind((DEVICE, 0))
     wire.settimeout(1)
-    # Until it reads what is sent to it.
+    # Waits until tayga reads the packets sent to it.
     patience = time.monotonic() + 10
     while time.monotonic() < patience:
         flags = subprocess.run(["ip", "link", "show", DEVICE], check=True, capture_output=True, text=True).stdout

@@ -1,4 +1,4 @@
-//! What the tests of services share: packets, captures, services by name.
+//! Shared helpers of the tests: packets, captures, services by name.
 #![expect(clippy::print_stderr, reason = "a test that skips must say so")]
 
 use std::path::PathBuf;
@@ -12,26 +12,26 @@ use humpyard_traffic::test_captures::{manifest, traces_directory};
 use humpyard_traffic::{CaptureReader, Classifier, ClassifierConfig, Source};
 use proptest::prelude::*;
 
-/// The service that this specification makes.
+/// Returns the service of this specification.
 pub(crate) fn service(spec: &str) -> Box<dyn Service> {
     prepare(&spec.parse().unwrap()).unwrap_or_else(|error| panic!("{spec}: {error}")).make()
 }
 
-/// The verdict on one frame, and the frames made on its account.
+/// Returns the verdict on one frame, and the frames generated for it.
 pub(crate) fn process(service: &mut dyn Service, frame: &mut Frame, context: &Context) -> (Verdict, Vec<Frame>) {
     let mut generated = Generated::new(32, 0);
     let verdict = service.process(frame, context, &mut generated);
     (verdict, generated.frames().to_vec())
 }
 
-/// What a service counted under this name.
+/// Returns a service's counter of this name.
 pub(crate) fn count(service: &dyn Service, name: &str) -> u64 {
     let counters = service.counters();
     let found = counters.iter().find(|counter| counter.name == name);
     found.unwrap_or_else(|| panic!("no counter {name}: {counters:?}")).count
 }
 
-/// A frame that starts with its IP header.
+/// Returns a frame that starts with its IP header.
 pub(crate) fn raw(packet: &[u8]) -> Frame {
     framed(LinkType::RawIp, packet)
 }
@@ -40,7 +40,7 @@ pub(crate) fn framed(link: LinkType, data: &[u8]) -> Frame {
     Frame { time: Time::from_ns(77), wire_length: data.len() as u32, link, data: data.to_vec(), ..Frame::default() }
 }
 
-/// An Ethernet frame with an IPv4 packet with UDP in it.
+/// Returns an Ethernet frame with a UDP packet in IPv4.
 pub(crate) fn udp(ports: (u16, u16), payload: &[u8]) -> Frame {
     let builder = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 1]);
     let mut data = Vec::new();
@@ -49,7 +49,7 @@ pub(crate) fn udp(ports: (u16, u16), payload: &[u8]) -> Frame {
     framed(LinkType::Ethernet, &data)
 }
 
-/// The same in IPv6.
+/// Returns an Ethernet frame with a UDP packet in IPv6.
 pub(crate) fn udp_v6(ports: (u16, u16), payload: &[u8]) -> Frame {
     let address = |last| [0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last];
     let builder = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 1]);
@@ -59,7 +59,7 @@ pub(crate) fn udp_v6(ports: (u16, u16), payload: &[u8]) -> Frame {
     framed(LinkType::Ethernet, &data)
 }
 
-/// The directory of real captures, or none (and a word about it) where there is none.
+/// Returns the directory of real captures. `None`, with a message: there is none.
 pub(crate) fn captures(test: &str) -> Option<PathBuf> {
     let directory = traces_directory();
     if directory.is_none() {
@@ -68,7 +68,7 @@ pub(crate) fn captures(test: &str) -> Option<PathBuf> {
     directory
 }
 
-/// The captures of these folders, all if none is named, in the order of the manifest.
+/// Returns the captures of these folders, in the order of the manifest; no folder means all.
 pub(crate) fn files(directory: &std::path::Path, folders: &[&str]) -> Vec<PathBuf> {
     let wanted =
         |file: &str| folders.is_empty() || folders.iter().any(|folder| file.starts_with(&format!("{folder}/")));
@@ -76,7 +76,7 @@ pub(crate) fn files(directory: &std::path::Path, folders: &[&str]) -> Vec<PathBu
     files.map(|entry| directory.join(entry.file)).collect()
 }
 
-/// Every frame of a capture up to its damage, if it is damaged, with what the driver of a run would say of it.
+/// Visits every frame of a capture, up to any damage, with the context that a driver would give.
 pub(crate) fn each_frame(file: &std::path::Path, mut visit: impl FnMut(&Frame, &Context)) {
     let Ok(mut reader) = CaptureReader::open(file) else { return };
     let config = ClassifierConfig { flows: 1 << 16, seed: Seed(1), ..ClassifierConfig::default() };
@@ -91,7 +91,7 @@ pub(crate) fn each_frame(file: &std::path::Path, mut visit: impl FnMut(&Frame, &
     }
 }
 
-/// Frames of anything: bytes by chance, and packets with a few bytes changed or cut off.
+/// Generates any frames: random bytes, and packets with a few bytes changed or cut off.
 pub(crate) fn arbitrary_frame() -> impl Strategy<Value = Frame> {
     let link = prop_oneof![
         4 => Just(LinkType::Ethernet),

@@ -1,15 +1,15 @@
-//! What reader and writer share of the two formats: numbers, link types, units of time.
+//! Definitions that reader and writer share: numbers, link types, units of time.
 
 use humpyard_core::frame::LinkType;
 use humpyard_core::unit::Time;
 
-/// The longest record that is read or written, in bytes; whatever claims to be longer is taken for damage.
+/// The longest record that is read or written, in bytes; a longer length counts as damage.
 pub const RECORD_BYTES_MAX: usize = 16 << 20;
 
-/// The longest packet of a classic capture that states no longer limit itself, in bytes, as everybody uses it.
+/// The conventional longest packet of a classic capture that states no longer limit, in bytes.
 pub(super) const SNAPSHOT_BYTES: u32 = 262_144;
 
-/// The link type with this number in a capture.
+/// Returns the link type with this number in a capture.
 pub(super) const fn link_type(number: u16) -> LinkType {
     match number {
         0 | 108 => LinkType::Loopback,
@@ -21,7 +21,7 @@ pub(super) const fn link_type(number: u16) -> LinkType {
     }
 }
 
-/// The number under which a link type is written.
+/// Returns the number of a link type in a capture.
 pub(crate) const fn link_number(link: LinkType) -> u16 {
     match link {
         LinkType::Loopback => 0,
@@ -36,16 +36,16 @@ pub(crate) const fn link_number(link: LinkType) -> u16 {
 /// The unit in which an interface counts time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Resolution {
-    /// So many ns per tick.
+    /// This many ns per tick.
     Multiple(u64),
-    /// So many ticks per ns.
+    /// This many ticks per ns.
     Fraction(u64),
     /// Two to this power ticks per second.
     Binary(u32),
 }
 
 impl Resolution {
-    /// The resolution of an `if_tsresol` option.
+    /// Returns the resolution of an `if_tsresol` option.
     pub(super) const fn from_option(value: u8) -> Self {
         let exponent = (value & 0x7f) as u32;
         if value & 0x80 != 0 {
@@ -53,7 +53,7 @@ impl Resolution {
         } else if exponent <= 9 {
             Self::Multiple(10u64.pow(9 - exponent))
         } else {
-            // Beyond 10^-28 s even the largest count is less than 1 ns.
+            // Below 10^-28 s, even the largest count is less than 1 ns.
             Self::Fraction(match 10u64.checked_pow(exponent - 9) {
                 Some(ticks) => ticks,
                 None => u64::MAX,
@@ -61,7 +61,7 @@ impl Resolution {
         }
     }
 
-    /// The instant of this many ticks and `offset_s` seconds after the epoch; the nearest there is if that is none.
+    /// Returns the time of this many ticks and `offset_s` seconds after the epoch, clamped to valid times.
     pub(super) fn time(self, ticks: u64, offset_s: i64) -> Time {
         let ns = match self {
             Self::Multiple(ns) => ticks.saturating_mul(ns),

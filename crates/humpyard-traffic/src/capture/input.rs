@@ -1,22 +1,22 @@
-//! The bytes of a capture, decompressed on the way.
+//! Reads and decompresses the bytes of a capture.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::OnceLock;
 
-/// How an input is compressed, by its first bytes.
+/// The compression of an input, by its first bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Compression {
     None,
     Gzip,
     Zstd,
-    /// Known, and not supported.
+    /// A known compression that is not supported.
     Foreign(&'static str),
 }
 
 impl Compression {
-    /// Bytes needed to tell.
+    /// Bytes needed to detect the compression.
     const MAGIC_BYTES: usize = 6;
 
     fn of(start: &[u8]) -> Self {
@@ -31,7 +31,7 @@ impl Compression {
     }
 }
 
-/// What is known of an input while another owns it.
+/// Shared state of an input that another reader owns.
 #[derive(Default)]
 pub(super) struct Watch {
     consumed: AtomicU64,
@@ -39,18 +39,18 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Bytes read so far below the decompression.
+    /// Returns the bytes read before decompression.
     pub(super) fn consumed_bytes(&self) -> u64 {
         self.consumed.load(Ordering::Relaxed)
     }
 
-    /// What reading failed with, if it failed.
+    /// Returns the error of a failed read, if any.
     pub(super) fn failure(&self) -> Option<&io::Error> {
         self.failure.get()
     }
 }
 
-/// Reads what a capture holds. To whoever reads from it a failure is the end; its [`Watch`] keeps the difference.
+/// Reads the bytes of a capture. Its reader sees a failure as the end; [`Watch`] distinguishes them.
 pub(super) struct Input {
     bytes: Box<dyn Read + Send>,
     compression: Compression,
@@ -58,7 +58,7 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// What `input` gives, decompressed if its first bytes say that it is compressed.
+    /// Returns the bytes of `input`, decompressed if its first bytes show a compression.
     pub(super) fn new(input: impl Read + Send + 'static) -> io::Result<Self> {
         let watch = Arc::new(Watch::default());
         let mut input = Counted { input, watch: Arc::clone(&watch) };
@@ -74,17 +74,17 @@ impl Input {
         Ok(Self { bytes, compression, watch })
     }
 
-    /// How the input is compressed.
+    /// Returns the compression of the input.
     pub(super) fn compression(&self) -> Compression {
         self.compression
     }
 
-    /// What is known of the input when it has been given away.
+    /// Returns the shared state, for use after the input was moved.
     pub(super) fn watch(&self) -> Arc<Watch> {
         Arc::clone(&self.watch)
     }
 
-    /// Appends so many bytes; false if the input ends or fails before.
+    /// Appends this many bytes. Returns false if the input ends or fails before.
     pub(super) fn read_on(&mut self, head: &mut Vec<u8>, bytes: usize) -> bool {
         self.by_ref().take(bytes as u64).read_to_end(head).is_ok_and(|read| read == bytes)
     }
@@ -97,7 +97,7 @@ impl Read for Input {
                 Ok(bytes) => return Ok(bytes),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    // It is the first: the loop ends with it.
+                    // This is the only error, because the loop ends with it.
                     let _ = self.watch.failure.set(error);
                 }
             }
@@ -106,7 +106,7 @@ impl Read for Input {
     }
 }
 
-/// A reader that counts what passes.
+/// A reader that counts its bytes.
 struct Counted<R> {
     input: R,
     watch: Arc<Watch>,
@@ -124,7 +124,7 @@ impl<R: Read> Read for Counted<R> {
 mod tests {
     use super::*;
 
-    /// Gives a byte at a time, is interrupted before each, and fails in the end.
+    /// An input that returns one byte at a time, is interrupted before each, and fails at the end.
     struct Broken(u8);
 
     impl Read for Broken {

@@ -1,4 +1,5 @@
-//! Capture files: pcap and pcapng, plain or compressed, read and written as streams. Both formats are pcap-parser's work.
+//! Capture files: pcap and pcapng, plain or compressed, read and written as streams. The crate pcap-parser
+//! handles both formats.
 
 mod format;
 mod input;

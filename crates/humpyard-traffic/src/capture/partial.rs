@@ -1,4 +1,4 @@
-//! Files that appear under their name when they are whole, and not before.
+//! Files that get their name only when they are complete.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-/// How many links in a row are followed.
+/// Most links followed in a row.
 const LINKS_MAX: usize = 40;
 
-/// A file that is being written, under a hidden name in the directory in which it will be. It is removed when it is dropped
-/// before it is finished.
+/// A file being written, under a hidden name in its final directory. It is removed if it is dropped before it
+/// is finished.
 #[derive(Debug)]
 pub struct PartialFile {
     temporary: NamedTempFile,
@@ -18,16 +18,16 @@ pub struct PartialFile {
 }
 
 impl PartialFile {
-    /// Begins the file that will have this name; where that is a link, the file that it leads to.
+    /// Starts the file that will have this name. If the name is a link, the file is the link's target.
     ///
     /// # Errors
-    /// If it cannot be made there, or cannot be renamed; the text says what to do, and does not name `path`.
+    /// If it cannot be created there, or cannot be renamed. The text names a remedy, but not `path`.
     pub fn create(path: &Path) -> io::Result<Self> {
         let destination = destination(path)?;
         Ok(Self { temporary: temporary_beside(&destination)?, destination })
     }
 
-    /// Gives it its name.
+    /// Gives the file its name.
     ///
     /// # Errors
     /// If it cannot be renamed.
@@ -35,10 +35,10 @@ impl PartialFile {
         self.temporary.persist(self.destination).map_err(|error| error.error).map(drop)
     }
 
-    /// As [`Self::finish`]; a power cut afterwards takes neither the file nor its name.
+    /// Like [`Self::finish`]; the file and its name survive a later power failure.
     ///
     /// # Errors
-    /// If it cannot be renamed, or brought to the disk.
+    /// If it cannot be renamed, or not synced to the disk.
     pub fn finish_lasting(self) -> io::Result<()> {
         self.temporary.as_file().sync_all()?;
         let directory = parent(&self.destination).to_owned();
@@ -47,10 +47,10 @@ impl PartialFile {
     }
 }
 
-/// Brings the names in a directory to its disk. File systems that cannot do that for a directory do it themselves.
+/// Syncs the names in a directory to the disk. File systems that cannot sync a directory do it by themselves.
 ///
 /// # Errors
-/// A directory that cannot be read, and a disk that fails.
+/// If the directory cannot be read, or the disk fails.
 pub fn sync_directory(path: &Path) -> io::Result<()> {
     if !cfg!(unix) {
         return Ok(());
@@ -69,7 +69,7 @@ fn parent(path: &Path) -> &Path {
 
 impl Write for PartialFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // Of the file itself, for its errors do not name the hidden one.
+        // Writes to the file itself, whose errors do not contain the hidden name.
         File::write(self.temporary.as_file_mut(), bytes)
     }
 
@@ -78,10 +78,10 @@ impl Write for PartialFile {
     }
 }
 
-/// The place that a name leads to, through links; it need not be there.
+/// Follows links to the final path, which need not exist.
 ///
 /// # Errors
-/// Links that lead nowhere, for there are too many.
+/// If there are too many links.
 pub fn destination(path: &Path) -> io::Result<PathBuf> {
     let mut place = path.to_owned();
     for _ in 0..LINKS_MAX {
@@ -91,7 +91,7 @@ pub fn destination(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("links lead from one to the other without end; name a file"))
 }
 
-/// A file with a hidden name in the directory of `path`.
+/// Creates a file with a hidden name in the directory of `path`.
 fn temporary_beside(path: &Path) -> io::Result<NamedTempFile> {
     let directory = parent(path);
     if path.file_name().is_none() || path.is_dir() {
@@ -133,7 +133,7 @@ fn make_temporary(directory: &Path) -> io::Result<NamedTempFile> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        // The user's umask takes from this what it takes from any new file.
+        // The user's umask applies as for any new file.
         builder.permissions(fs::Permissions::from_mode(0o666));
     }
     builder.tempfile_in(directory)
@@ -158,7 +158,7 @@ mod tests {
         let at = |name: &str| directory.path().join(name);
         fs::create_dir(at("there")).unwrap();
         fs::write(at("there/old"), "before").unwrap();
-        // One link to another, to a file that is there or is not.
+        // A link to another link, to a file that exists or not.
         for (target, name) in [("there/old", "old"), ("there/new", "new")] {
             let (link, other) = (at("link"), at("other"));
             symlink("other", &link).unwrap();

@@ -1,4 +1,4 @@
-//! The capture reader: pcap and pcapng, told apart by their first bytes.
+//! The capture reader: pcap and pcapng, detected by their first bytes.
 //!
 //! pcap-parser finds and decodes the records in its buffer; each is copied once, into the caller's frame.
 
@@ -22,22 +22,22 @@ use super::input::{Compression, Input, Watch};
 use crate::error::{Damage, TrafficError};
 use crate::source::{Polled, Source};
 
-/// Bytes of the buffer while no single record is longer.
+/// Size of the buffer, in bytes, unless a record is longer.
 const BUFFER_BYTES: usize = 64 << 10;
-/// The most interfaces of one section: memory stays bounded whatever the file claims.
+/// Most interfaces of one section, so that memory is bounded for any file.
 const INTERFACES_MAX: usize = 65_536;
 /// pcapng: a packet, in its obsolete form.
 const BLOCK_PACKET: u32 = 2;
 
-/// Reads a capture as a stream: pcap or pcapng, plain, gzip or zstd, all told apart by content.
+/// Reads a capture as a stream: pcap or pcapng, plain, gzip or zstd, all detected by content.
 ///
-/// Memory does not depend on the length of the capture. When the capture is damaged, every packet before the damage is
-/// delivered first; then comes one error that says where it lies, and from then on the reader is at its end.
+/// Memory does not depend on the length of the capture. If the capture is damaged, the reader returns every
+/// packet before the damage, then one error with the place of the damage, and then ends.
 ///
-/// What pcap-parser does not read counts as damage, lest it is lost without a word: packets in blocks of the obsolete
-/// kind 2, and interfaces with an `if_tsoffset` in a big-endian section. The big-endian form of Kuznetzov's pcap is
-/// refused as no capture. Reading a packet allocates only if it has options, which nothing here looks at: a list of them
-/// is made all the same, of at most sixteen times their bytes.
+/// Data that pcap-parser does not read count as damage, so that no packet is lost without a message: packets in
+/// blocks of the obsolete kind 2, and interfaces with an `if_tsoffset` in a big-endian section. The big-endian
+/// form of Kuznetzov's pcap is rejected. Reading a packet allocates only if it has options: pcap-parser makes
+/// an unused list of them, of at most sixteen times their bytes.
 pub struct CaptureReader {
     name: String,
     length_bytes: Option<u64>,
@@ -74,7 +74,7 @@ impl CaptureReader {
         Ok(reader)
     }
 
-    /// Reads a capture from `input`, called `name` in messages.
+    /// Reads a capture from `input`; messages call it `name`.
     ///
     /// # Errors
     /// If it cannot be read, is empty, is no capture, or is cut inside its header.
@@ -85,13 +85,13 @@ impl CaptureReader {
         Ok(Self { name: name.into(), length_bytes: None, compression, watch, format, packets: 0, ended: false })
     }
 
-    /// How many packets were delivered so far.
+    /// Returns the number of packets returned up to now.
     pub fn packets(&self) -> u64 {
         self.packets
     }
 }
 
-/// Fills frames until `next` finds none. Returns how many it filled, and whether those are all.
+/// Fills frames until `next` finds no more packet. Returns the number filled, and whether those are all.
 #[inline]
 fn fill_all(
     frames: &mut [Frame],
@@ -107,7 +107,7 @@ fn fill_all(
 }
 
 impl CaptureReader {
-    /// Whether it reads a file, which never keeps its reader waiting, and not a pipe.
+    /// Returns whether it reads a file, which never blocks, and not a pipe.
     pub fn is_file(&self) -> bool {
         self.length_bytes.is_some()
     }
@@ -151,11 +151,11 @@ impl Source for CaptureReader {
     }
 }
 
-/// What pcap-parser reads from: the header, which must come in one piece, then the rest.
+/// The input of pcap-parser: the header, which must be in one piece, then the rest.
 type Whole = io::Chain<io::Cursor<Vec<u8>>, Input>;
 
 impl Format {
-    /// Reads the header; the error is the reason why the input is unusable.
+    /// Reads the header. The error is the reason why the input is unusable.
     fn open(mut input: Input) -> Result<Self, String> {
         if let Compression::Foreign(name) = input.compression() {
             return Err(format!("this is {name} compressed data; decompress it, or compress it with gzip or zstd"));
@@ -205,10 +205,10 @@ fn header_missing(head: &[u8], watch: &Watch, what: &str) -> String {
     }
 }
 
-/// What a parser of pcap-parser answers.
+/// The result of a parser of pcap-parser.
 type Parsed<'a, T> = IResult<&'a [u8], T, PcapError<&'a [u8]>>;
 
-/// How many more bytes a parser wants, if that is why it failed.
+/// Returns the bytes that a parser lacks, if it failed for that.
 fn missing(failed: &nom::Err<PcapError<&[u8]>>) -> Option<usize> {
     match failed {
         nom::Err::Incomplete(nom::Needed::Size(bytes)) => Some(bytes.get()),
@@ -217,7 +217,7 @@ fn missing(failed: &nom::Err<PcapError<&[u8]>>) -> Option<usize> {
     }
 }
 
-/// A reader of pcap-parser, and the offset in the uncompressed data to which it has come.
+/// A reader of pcap-parser, and its offset in the uncompressed data.
 struct Records<R> {
     reader: R,
     offset: u64,
@@ -227,17 +227,17 @@ struct Records<R> {
 impl<R: PcapReaderIterator> Records<R> {
     #[inline]
     fn consume(&mut self, bytes: usize) {
-        // Refilling moves what is left, and seldom enough.
+        // A refill moves the remaining bytes, which is rare.
         self.reader.consume_noshift(bytes);
         self.offset += bytes as u64;
     }
 
-    /// Reads until the next `bytes` are in the buffer; false if the data ends before the first of them.
+    /// Reads until the next `bytes` are in the buffer. Returns false if the data end before the first of them.
     #[cold]
     fn ensure(&mut self, bytes: usize) -> Result<bool, Damage> {
         self.reader.grow(bytes.next_power_of_two());
         while self.reader.data().len() < bytes && !self.reader.reader_exhausted() {
-            // It does not fail: the input keeps its failures to itself.
+            // A refill cannot fail: the input stores its failures.
             let _ = self.reader.refill();
         }
         let available = self.reader.data().len();
@@ -249,7 +249,7 @@ impl<R: PcapReaderIterator> Records<R> {
         }
     }
 
-    /// Says that the next record is bad.
+    /// Returns the damage of the next record.
     #[cold]
     fn damage(&self, reason: String) -> Damage {
         Damage { offset: self.offset, reason }
@@ -259,7 +259,7 @@ impl<R: PcapReaderIterator> Records<R> {
 fn fill(frame: &mut Frame, time: Time, link: LinkType, wire_length: u32, data: &[u8]) {
     frame.time = time;
     frame.link = link;
-    // Some writers state less than they captured.
+    // Some writers state a wire length below the captured length.
     frame.wire_length = wire_length.max(data.len() as u32);
     frame.data.clear();
     frame.data.extend_from_slice(data);
@@ -268,14 +268,14 @@ fn fill(frame: &mut Frame, time: Time, link: LinkType, wire_length: u32, data: &
 /// A parser of one record.
 type ParseRecord = fn(&[u8]) -> Parsed<'_, LegacyPcapBlock<'_>>;
 
-/// A classic capture, and what its header says of the records.
+/// A classic capture, and the properties from its header.
 struct Classic {
     records: Records<LegacyPcapReader<Whole>>,
     parse: ParseRecord,
-    /// Whether `parse` is that of records of 16 bytes, lowest byte first.
+    /// Whether `parse` reads little-endian records with headers of 16 bytes.
     is_common: bool,
     record_header_bytes: usize,
-    /// ns per unit of a time's second word.
+    /// The unit of a time's second word, in ns.
     fraction_ns: u64,
     packet_bytes_max: u32,
     link: LinkType,
@@ -305,18 +305,18 @@ impl Classic {
             record_header_bytes,
             fraction_ns: if header.is_nanosecond_precision() { 1 } else { 1_000 },
             packet_bytes_max: header.snaplen.clamp(SNAPSHOT_BYTES, RECORD_BYTES_MAX as u32),
-            // The upper bits of the link type say whether frames end with a checksum; nothing here looks at that.
+            // The upper bits of the link type say whether frames end with a checksum; they are ignored.
             link: link_type(header.network.0 as u16),
         })
     }
 
-    /// Reads a record. The reader's own `next` does not say how long a record is that its buffer has no room for; its
-    /// parser does.
+    /// Reads a record. If a record does not fit into the buffer, the reader's own `next` does not return its
+    /// length; the parser does.
     #[inline]
     fn next(&mut self, frame: &mut Frame) -> Result<bool, Damage> {
         loop {
             let data = self.records.reader.data();
-            // The commonest kind without a call that nobody can look into.
+            // A direct call for the most common kind, which the compiler can inline.
             let parsed = if self.is_common { parse_pcap_frame(data) } else { (self.parse)(data) };
             match parsed {
                 Ok((rest, packet)) => {
@@ -339,7 +339,7 @@ impl Classic {
         }
     }
 
-    /// Whether a packet may have captured so many bytes.
+    /// Checks that a packet may have this many captured bytes.
     #[inline]
     fn check(&self, captured: usize) -> Result<(), Damage> {
         if captured <= self.packet_bytes_max as usize {
@@ -360,7 +360,7 @@ struct Interface {
     offset_s: i64,
 }
 
-/// A pcapng capture, in one of its sections.
+/// A pcapng capture, at one of its sections.
 struct Section {
     records: Records<PcapNGReader<Whole>>,
     big_endian: bool,
@@ -369,7 +369,7 @@ struct Section {
     last_time: Time,
 }
 
-/// What a block was.
+/// The kind of a block that was read.
 #[derive(PartialEq, Eq)]
 enum Found {
     Packet,
@@ -397,7 +397,7 @@ impl Section {
         }
     }
 
-    /// Reads one block. Those of no use here are not decoded: what is wrong inside them does no harm.
+    /// Reads one block. Blocks that are not needed are not decoded, so errors inside them do no harm.
     #[inline]
     fn block(&mut self, frame: &mut Frame) -> Result<Found, Damage> {
         let Some((kind, length)) = self.locate()? else { return Ok(Found::End) };
@@ -419,7 +419,8 @@ impl Section {
         }
     }
 
-    /// Kind and length of the next block, which is then in the buffer as a whole; none at the end.
+    /// Loads the next block completely into the buffer. Returns its kind and length. `None`: the data have
+    /// ended.
     #[inline]
     fn locate(&mut self) -> Result<Option<(u32, usize)>, Damage> {
         let bad = |records: &Records<_>, claim: &str| {
@@ -456,7 +457,7 @@ impl Section {
         }
     }
 
-    /// Decodes the next block, which is in the buffer as a whole.
+    /// Decodes the next block, which is completely in the buffer.
     #[inline]
     fn decode(&mut self, length: usize, frame: &mut Frame) -> Result<Found, String> {
         let Ok((_, PcapBlockOwned::NG(block))) = self.records.reader.next() else {
@@ -470,7 +471,7 @@ impl Section {
                 fill(frame, self.last_time, interface.link, packet.origlen, packet.packet_data());
                 Ok(Found::Packet)
             }
-            // It has no time: it gets that of the packet before it.
+            // It has no time, so it gets the previous packet's.
             Block::SimplePacket(packet) => {
                 let interface = interface_of(&self.interfaces, 0)?;
                 let limit = if interface.snapshot == 0 { usize::MAX } else { interface.snapshot as usize };
@@ -500,10 +501,10 @@ impl Section {
     }
 }
 
-/// Kind and both lengths of the block that these bytes start with.
+/// Parses the kind and both lengths of the block at the start of these bytes.
 #[inline]
 fn envelope(data: &[u8], big_endian: bool) -> Parsed<'_, (u32, u32, u32)> {
-    // A section says of itself which byte order it has.
+    // A section header states its own byte order.
     if data.starts_with(&SHB_MAGIC.to_le_bytes()) {
         parse_sectionheaderblock(data).map(|(rest, block)| (rest, (SHB_MAGIC, block.block_len1, block.block_len2)))
     } else if big_endian {

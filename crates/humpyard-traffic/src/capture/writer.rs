@@ -1,4 +1,4 @@
-//! The capture writer: pcap and pcapng, plain or compressed, never half a file under the final name.
+//! The capture writer: pcap and pcapng, plain or compressed. No incomplete file ever has the final name.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -17,27 +17,27 @@ use crate::sink::Sink;
 
 /// First word of a classic capture with nanoseconds.
 const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
-/// Bytes gathered before they are compressed and written.
+/// Bytes collected before they are compressed and written.
 const PENDING_BYTES: usize = 64 << 10;
-/// Room a pcapng block takes beside the packet, and more than a classic record does.
+/// Size of a pcapng block besides the packet, in bytes; a classic record has less.
 const BLOCK_OVERHEAD_BYTES: usize = 64;
 
-/// Writes a capture. What it writes appears under its name when [`Sink::finish`] returns, and not before; a writer that is
-/// dropped leaves nothing behind.
+/// Writes a capture. The file gets its name when [`Sink::finish`] returns. A writer that is dropped leaves
+/// nothing behind.
 pub struct CaptureWriter {
     name: String,
     format: Format,
     pending: Vec<u8>,
     encoder: Encoder,
-    /// Whether it goes to the standard output, as it comes.
+    /// Whether it streams to the standard output.
     streams: bool,
     packets: u64,
 }
 
 enum Format {
-    /// One link type, once it is known.
+    /// The single link type, once it is known.
     Classic(Option<LinkType>),
-    /// The link types that have an interface, and whether the section has been opened.
+    /// The link types that have an interface, and whether the section was started.
     Ng { started: bool, interfaces: Vec<LinkType> },
 }
 
@@ -48,7 +48,7 @@ enum Compression {
     Zstd,
 }
 
-/// Where bytes go.
+/// The destination of the bytes.
 enum Target {
     File(PartialFile),
     Stdout(io::Stdout),
@@ -61,12 +61,13 @@ enum Encoder {
 }
 
 impl CaptureWriter {
-    /// A writer of the capture `path`: `.pcap` (or `.cap`) or `.pcapng`, with `.gz` or `.zst` behind it to compress.
+    /// Returns a writer of the capture `path`: `.pcap` (or `.cap`) or `.pcapng`, with `.gz` or `.zst` behind it
+    /// for compression.
     ///
-    /// `-` writes an uncompressed pcap to the standard output, as it comes.
+    /// `-` streams an uncompressed pcap to the standard output.
     ///
     /// # Errors
-    /// If the name has another extension, or no file can be made beside it.
+    /// If the name has another extension, or no file can be created beside it.
     pub fn create(path: impl AsRef<Path>) -> Result<Self, TrafficError> {
         let path = path.as_ref();
         if path == Path::new("-") {
@@ -91,7 +92,8 @@ impl CaptureWriter {
     /// Appends a frame: its captured bytes, its time in ns, and its length on the wire.
     ///
     /// # Errors
-    /// If the frame does not fit the format (the message says which one it fits), or the file cannot be written.
+    /// If the frame does not fit the format (the message names the format that it fits), or the file cannot be
+    /// written.
     pub fn write(&mut self, frame: &Frame) -> Result<(), TrafficError> {
         self.append(frame)
             .map_err(|reason| TrafficError::output(&self.name, format!("packet {}: {reason}", self.packets + 1)))?;
@@ -99,7 +101,7 @@ impl CaptureWriter {
         if self.pending.len() >= PENDING_BYTES { self.flush_pending() } else { Ok(()) }
     }
 
-    /// Puts a frame to the pending bytes, with whatever headers must come before it.
+    /// Appends a frame to the pending bytes, with the headers that must precede it.
     fn append(&mut self, frame: &Frame) -> Result<(), String> {
         let record = match &mut self.format {
             Format::Classic(Some(link)) => classic_record(*link, frame)?,
@@ -125,10 +127,10 @@ impl CaptureWriter {
         Ok(())
     }
 
-    /// Completes the capture, gives it its name, and answers how many packets it has.
+    /// Completes the capture, gives it its name, and returns the number of its packets.
     ///
     /// # Errors
-    /// If the rest cannot be written, or the file cannot be given its name.
+    /// If the rest cannot be written, or the file cannot be renamed.
     pub fn finish(mut self) -> Result<u64, TrafficError> {
         self.append_missing_headers().map_err(|reason| TrafficError::output(&self.name, reason))?;
         self.flush_pending()?;
@@ -140,7 +142,7 @@ impl CaptureWriter {
         Ok(packets)
     }
 
-    /// A capture without packets is a capture too; tools want it to name at least one link type.
+    /// Appends the headers of a capture without packets, which tools want to name at least one link type.
     fn append_missing_headers(&mut self) -> Result<(), String> {
         match self.format {
             Format::Classic(None) => self.pending.extend(classic_header(LinkType::Ethernet)?),
@@ -296,7 +298,7 @@ fn classic_record(opened: LinkType, frame: &Frame) -> Result<Vec<u8>, String> {
     })
 }
 
-/// Types and lengths of blocks are left open: the encoder puts them in.
+/// A placeholder: the encoder fills in types and lengths of blocks.
 const OPEN: u32 = 0;
 
 fn section_header() -> Result<Vec<u8>, String> {
@@ -306,7 +308,7 @@ fn section_header() -> Result<Vec<u8>, String> {
         bom: BOM_MAGIC,
         major_version: 1,
         minor_version: 0,
-        // It is not known beforehand.
+        // The length is not known beforehand.
         section_len: -1,
         options: Vec::new(),
         block_len2: OPEN,
@@ -322,7 +324,7 @@ fn interface_description(link: LinkType) -> Result<Vec<u8>, String> {
         snaplen: 0,
         options: Vec::new(),
         block_len2: OPEN,
-        // 10^-9 s.
+        // The unit is 10^-9 s.
         if_tsresol: 9,
         if_tsoffset: 0,
     })

@@ -1,4 +1,4 @@
-//! The heaviest flows, by name.
+//! The list of the heaviest flows, by key.
 
 use humpyard_core::id::FlowId;
 use humpyard_core::measure::FlowPackets;
@@ -8,8 +8,8 @@ use crate::header::FlowKey;
 
 /// The flows with the most packets, in bounded memory: [`Heaviest::MOST`] of each kind.
 ///
-/// A flow is added when it has ended, or at the end. One that came back after its place was needed is counted together with its
-/// former life if that is still among the heaviest, and else anew.
+/// A flow is added when it ends, or at the end of the run. If an evicted flow comes back, its packets add to
+/// its earlier count, if that is still in the list; otherwise it counts as a new flow.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Heaviest {
     /// By packets that left, most first.
@@ -21,10 +21,10 @@ pub struct Heaviest {
 }
 
 impl Heaviest {
-    /// Flows that are kept of each kind.
+    /// Flows kept of each kind.
     pub const MOST: usize = 16;
 
-    /// A flow has ended.
+    /// Adds a flow that has ended.
     pub fn add(&mut self, key: &FlowKey, packets: FlowPackets) {
         enter(&mut self.left, key, packets.left);
         enter(&mut self.split, key, packets.split);
@@ -36,35 +36,37 @@ impl Heaviest {
         self.all.split += packets.split;
     }
 
-    /// Adds the flows that there are now: at the end of a run.
+    /// Adds the live flows, at the end of a run.
     pub fn add_all(&mut self, flows: &FlowTable, packets: impl Fn(FlowId) -> FlowPackets) {
         flows.flows().for_each(|(flow, key)| self.add(&key, packets(flow)));
     }
 
-    /// Adds what another dispatcher had, whose flows are others.
+    /// Adds the list of another dispatcher, which has other flows.
     pub fn merge(&mut self, other: &Self) {
         other.left.iter().for_each(|(key, packets)| enter(&mut self.left, key, *packets));
         other.split.iter().for_each(|(key, packets)| enter(&mut self.split, key, *packets));
         self.count(other.all);
     }
 
-    /// Packets of all flows, the heaviest and the others.
+    /// Returns the packets of all flows, the heaviest and the others.
     pub fn all(&self) -> FlowPackets {
         self.all
     }
 
-    /// The flows with the most packets that left, most first; of equals the lower key.
+    /// Returns the flows with the most packets that left, most first. Among equal ones, the lower key comes
+    /// first.
     pub fn left(&self) -> &[(FlowKey, u64)] {
         &self.left
     }
 
-    /// The flows with the most packets that were split, most first; of equals the lower key.
+    /// Returns the flows with the most packets that were split, most first. Among equal ones, the lower key
+    /// comes first.
     pub fn split(&self) -> &[(FlowKey, u64)] {
         &self.split
     }
 }
 
-/// Enters so many packets of a flow into a list of the heaviest.
+/// Adds packets of a flow to a list of the heaviest.
 fn enter(list: &mut Vec<(FlowKey, u64)>, key: &FlowKey, mut packets: u64) {
     if packets == 0 {
         return;

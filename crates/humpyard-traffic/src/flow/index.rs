@@ -1,10 +1,10 @@
-//! The index of a flow table: where the flow of a hash is.
+//! The index of a flow table, from hash to flow.
 //!
-//! Open addressing with linear probing, never more than half full. What follows a removed entry moves up, so there are no
-//! marks of removed ones to clean up, and no operation takes longer because of what was done before.
+//! Open addressing with linear probing, never more than half full. After a removal, the following entries move
+//! up. So there are no tombstones to clean up, and the cost of an operation does not depend on earlier ones.
 
-/// A place of the index: 0 if it is empty, so that places never used take no memory. Else the upper half is the flow's hash, from
-/// which its home follows, and the lower half the flow, plus one.
+/// A place of the index. 0: it is empty, so that unused places take no memory. Otherwise the upper half is the
+/// flow's hash, which determines its home, and the lower half is the flow plus one.
 type Entry = u64;
 
 const EMPTY: Entry = 0;
@@ -24,7 +24,7 @@ const fn flow(entry: Entry) -> u32 {
     (entry as u32).wrapping_sub(1)
 }
 
-/// Finds flows by their hash.
+/// Finds flows by their hashes.
 #[derive(Clone, Debug)]
 pub(super) struct Index {
     entries: Box<[Entry]>,
@@ -36,12 +36,12 @@ impl Index {
     /// Bytes per flow.
     pub(super) const BYTES: usize = Self::PLACES * size_of::<Entry>();
 
-    /// An index for up to `capacity` flows.
+    /// Returns an index for up to `capacity` flows.
     pub(super) fn new(capacity: usize) -> Self {
         Self { entries: vec![EMPTY; Self::PLACES * capacity].into_boxed_slice() }
     }
 
-    /// The flow with this hash for which `is_it` holds.
+    /// Returns the flow with this hash for which `is_it` holds.
     #[inline]
     pub(super) fn find(&self, hash: u32, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut at = self.home(hash);
@@ -57,14 +57,14 @@ impl Index {
         }
     }
 
-    /// What is at the home of this hash: most likely its flow, if there is one.
+    /// Returns the flow at the home of this hash: most likely the flow with this hash, if there is one.
     #[inline]
     pub(super) fn at_home(&self, hash: u32) -> Option<u32> {
         let entry = self.entries[self.home(hash)];
         (entry != EMPTY).then(|| flow(entry))
     }
 
-    /// Enters a flow that is not there.
+    /// Inserts a flow that is not in the index.
     pub(super) fn insert(&mut self, hash: u32, flow: u32) {
         let mut at = self.home(hash);
         while self.entries[at] != EMPTY {
@@ -73,7 +73,7 @@ impl Index {
         self.entries[at] = entry(hash, flow);
     }
 
-    /// Removes a flow that is there.
+    /// Removes a flow that is in the index.
     pub(super) fn remove(&mut self, hash: u32, gone: u32) {
         let mut hole = self.home(hash);
         while self.entries[hole] != entry(hash, gone) {
@@ -82,7 +82,7 @@ impl Index {
         }
         let mut at = self.after(hole);
         while self.entries[at] != EMPTY {
-            // An entry may not move to a place before its home.
+            // An entry must not move to a place before its home.
             if self.distance(self.home(hash_of(self.entries[at])), at) >= self.distance(hole, at) {
                 self.entries[hole] = self.entries[at];
                 hole = at;
@@ -92,7 +92,7 @@ impl Index {
         self.entries[hole] = EMPTY;
     }
 
-    /// Places looked at to find each flow that is there: the mean, and the most.
+    /// Returns the mean and the greatest number of places read to find a flow.
     pub(super) fn probes(&self) -> (f64, usize) {
         let (mut flows, mut sum, mut most) = (0u64, 0u64, 0);
         for (at, &entry) in self.entries.iter().enumerate().filter(|&(_, &entry)| entry != EMPTY) {
@@ -104,7 +104,7 @@ impl Index {
         (sum as f64 / flows.max(1) as f64, most)
     }
 
-    /// Where an entry would be if nothing were in its way.
+    /// Returns the home of a hash: the first place for its entry.
     #[inline]
     fn home(&self, hash: u32) -> usize {
         ((u64::from(hash) * self.entries.len() as u64) >> 32) as usize
@@ -115,7 +115,7 @@ impl Index {
         if at + 1 == self.entries.len() { 0 } else { at + 1 }
     }
 
-    /// Steps from one place to another, forwards.
+    /// Returns the forward distance from one place to another.
     #[inline]
     fn distance(&self, from: usize, to: usize) -> usize {
         if to >= from { to - from } else { to + self.entries.len() - from }
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn it_agrees_with_a_map_however_crowded() {
-        // Hashes that crowd in a few homes, at the end of the places too.
+        // Hashes with few different homes, some at the end of the places.
         for homes in [1, 3, 40] {
             let mut index = Index::new(40);
             let mut known: BTreeMap<u32, u32> = BTreeMap::new();

@@ -1,16 +1,16 @@
-//! Finds flows by the numbers that their source gives them. A packet of a flow with a known number needs no look at its headers,
-//! and no hash.
+//! Finds flows by the numbers that their source gives them. A packet of a flow with a known number needs
+//! neither its headers parsed nor a hash.
 
 use humpyard_core::id::{ChainId, ClientId, FlowId, Id, ServiceId};
 use humpyard_core::packet::Packet;
 
-/// What is known of a number: all that the packets of its flow have in common, in half a cache line.
+/// The entry of a number: all that the packets of its flow have in common, in half a cache line.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(32))]
 struct Known {
     number: u64,
     key: u64,
-    /// The flow, plus one. 0: nothing is known.
+    /// The flow, plus one. 0: the entry is empty.
     flow: u32,
     client: ClientId,
     rss: u32,
@@ -25,17 +25,17 @@ impl Known {
     }
 }
 
-/// The live flows by the numbers of their source. If numbers are dense, there is a place for every flow of the table. Of numbers
-/// that share a place, the latest is known.
+/// The live flows by the numbers of their source. Dense numbers have a place for every flow of the table. If
+/// numbers share a place, it has the latest one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KnownFlows {
     entries: Vec<Known>,
-    /// The number by which each flow is known.
+    /// The number of each flow.
     numbers: Vec<u64>,
 }
 
 impl KnownFlows {
-    /// A packet of the live flow of this number. It has no length yet.
+    /// Returns a packet of the live flow with this number; its length is not set.
     #[inline(always)]
     pub(super) fn find(&self, number: u64) -> Option<Packet> {
         let entry = self.entries.get(self.place(number))?;
@@ -47,28 +47,29 @@ impl KnownFlows {
         Some(Packet { key, flow, client, rss, service, chain, ..Packet::default() })
     }
 
-    /// The live flow of this number.
+    /// Returns the live flow with this number.
     #[inline]
     pub(super) fn find_flow(&self, number: u64) -> Option<u32> {
         let entry = self.entries.get(self.place(number))?;
         (entry.number == number && entry.flow > 0).then(|| entry.flow - 1)
     }
 
-    /// Notes that the number means the flow of this packet, and that its packets have all in common with it but
-    /// for their lengths and what they change. The first call takes memory for `capacity` flows.
+    /// Stores that the number means the flow of this packet. The flow's packets must equal this one, except for
+    /// their lengths and whether they change the connection. The first call allocates memory for `capacity`
+    /// flows.
     pub(super) fn add(&mut self, number: u64, packet: &Packet, capacity: usize) {
         if self.entries.is_empty() {
             self.entries = vec![Known::default(); capacity.next_power_of_two()];
             self.numbers = vec![0; capacity];
         }
-        // Another number of the same flow would outlive it.
+        // Another number of the same flow would outlive the flow.
         self.remove(packet.flow);
         let place = self.place(number);
         self.entries[place] = Known::new(number, packet);
         self.numbers[packet.flow.index()] = number;
     }
 
-    /// The flow has ended.
+    /// Removes a flow that has ended.
     pub(super) fn remove(&mut self, flow: FlowId) {
         let Some(&number) = self.numbers.get(flow.index()) else { return };
         let place = self.place(number);
@@ -116,7 +117,7 @@ mod tests {
         assert_eq!(known.find(4), None);
     }
 
-    /// Two numbers may mean the same flow: it is known by the latest.
+    /// Two numbers may mean the same flow: the table keeps the latest.
     #[test]
     fn a_flow_has_one_number() {
         let mut known = KnownFlows::default();

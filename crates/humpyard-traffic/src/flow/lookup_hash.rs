@@ -1,20 +1,22 @@
 //! The hash by which a table finds its flows.
 //!
-//! Vector multiply-shift (M. Thorup, "High Speed Hashing for Integers and Strings", arXiv 1504.06804, section 3.3): each word of
-//! 32 bits of the key is multiplied by a random number of 64 bits, and the upper half of the sum counts. It is strongly
-//! universal: two keys collide with a probability of at most 2^-32, whoever chose them without knowing the numbers. The sums
-//! of consecutive words are evenly spaced. A table that probes linearly can have long runs of them, so a bijection scatters
-//! the sums.
+//! Vector multiply-shift (M. Thorup, "High Speed Hashing for Integers and Strings", arXiv 1504.06804, section
+//! 3.3): each 32-bit word of the key is multiplied by a random 64-bit number, and the upper half of the sum is
+//! the result. It is strongly universal: two keys chosen without knowledge of the numbers collide with a
+//! probability of at most 2^-32.
+//!
+//! The sums of consecutive words are evenly spaced, which can make long runs in a table with linear probing. So
+//! a bijection scatters the sums.
 
 use humpyard_core::random::Seed;
 
 use super::Packed;
 use crate::header::FlowKey;
 
-/// Hashes keys for a table: the same on every machine for a seed.
+/// Hashes keys for a table. For one seed, the hashes are the same on every machine.
 #[derive(Clone, Debug)]
 pub(crate) struct LookupHash {
-    /// Two for each word of the addresses.
+    /// Two numbers for each word of the addresses.
     addresses: [[u64; 2]; 4],
     ports: u64,
     protocol: u64,
@@ -22,10 +24,10 @@ pub(crate) struct LookupHash {
 }
 
 impl LookupHash {
-    /// What the last step of MurmurHash3 multiplies by (A. Appleby, `fmix32`).
+    /// The multipliers of MurmurHash3's last step (A. Appleby, `fmix32`).
     const SCATTER: [u32; 2] = [0x85eb_ca6b, 0xc2b2_ae35];
 
-    /// Returns the hash whose numbers are drawn from the seed.
+    /// Returns the hash with numbers drawn from the seed.
     pub(crate) fn new(seed: Seed) -> Self {
         let mut random = seed.stream("traffic/flow-lookup");
         Self {
@@ -36,13 +38,13 @@ impl LookupHash {
         }
     }
 
-    /// Returns the hash of exactly this key, its direction included.
+    /// Returns the hash of this key, which depends on the direction.
     #[inline]
     pub(crate) fn of_key(&self, key: &FlowKey) -> u32 {
         self.of(&Packed::of(key))
     }
 
-    /// As [`Self::of_key`], of a packed key.
+    /// Like [`Self::of_key`], for a packed key.
     #[inline]
     pub(super) fn of(&self, key: &Packed) -> u32 {
         let times = |number: u64, word: u64| number.wrapping_mul(word & 0xffff_ffff);
@@ -53,7 +55,7 @@ impl LookupHash {
         let [source, _, destination, _] = self.addresses;
         sum = sum.wrapping_add(times(source[0], key.addresses[0]));
         sum = sum.wrapping_add(times(destination[0], key.addresses[2]));
-        // Of an IPv4 address all other words are 0, and add nothing.
+        // All other words of an IPv4 address are 0, and add nothing.
         if key.network != Packed::IPV4 {
             for (numbers, word) in self.addresses.iter().zip(key.addresses) {
                 sum = sum.wrapping_add(times(numbers[1], word >> 32));

@@ -1,8 +1,9 @@
-//! The flow table: a bounded number of flows, each with a dense id that is reused when the flow has ended.
+//! The flow table: a bounded number of flows, each with a dense id. The id is reused after the flow has ended.
 //!
-//! All memory is taken when the table is made: [`FlowTable::STATE_BYTES`] for each flow. A flow ends when it has been without
-//! packets under way for the timeout, if there is one, or when the table is full and a new one needs its place: the flow goes
-//! that has been without packets under way for the longest time. Every operation is O(1): none ever tidies up.
+//! All memory is allocated when the table is created: [`FlowTable::STATE_BYTES`] per flow. A flow ends when it
+//! has had no packets in flight for the timeout, if there is one. If the table is full and a new flow needs a
+//! place, the flow that has had no packets in flight for the longest time ends. Every operation is O(1); there
+//! is no periodic cleanup.
 
 mod heaviest;
 mod index;
@@ -26,12 +27,12 @@ use crate::error::TrafficError;
 use crate::header::{FlowKey, KeyHasher, Network, SteeringHashes};
 use crate::source::Numbered;
 
-/// No flow, in a list.
+/// The end of a list.
 const NONE: u32 = u32::MAX;
-/// In the place of a neighbour: the flow is in no list, for it is held.
+/// In the field of a neighbour: the flow is in no list, because it is held.
 const HELD: u32 = u32::MAX - 1;
 
-/// What a flow table answers to a key.
+/// The result of a lookup in a flow table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Lookup {
@@ -39,13 +40,14 @@ pub struct Lookup {
     pub flow: FlowId,
     /// Whether the flow is new.
     pub new: bool,
-    /// A flow that ended to make room: it had this id, which now names the new one.
+    /// A flow that ended to make room. The new flow now has its id.
     pub ended: Option<FlowId>,
 }
 
-/// Hears which flow an id names: of every flow when it begins, before anything else is known of it.
+/// A listener to new flows: it gets the id of every flow before any other use of the id.
 pub trait FlowNames: Debug + Send + Sync {
-    /// From now on this id names this flow; what it named before has ended, and none of its packets is under way.
+    /// Reports that this id now names this flow. The flow that had the id before has ended, and has no packet
+    /// in flight.
     fn on_flow(&self, flow: FlowId, key: &FlowKey);
 }
 
@@ -61,10 +63,10 @@ pub struct FlowTable {
     /// Flows without holds: `oldest` was used least recently, `newest` most recently.
     oldest: u32,
     newest: u32,
-    /// Ids whose flow has ended and that name no other yet, each with the next in the place of `newer`.
+    /// Free ids, as a list: each has the next one in its field `newer`.
     free: u32,
     timeout: Option<Time>,
-    /// The latest time told.
+    /// The latest time reported.
     now: Time,
     clock: Stamp,
     live: usize,
@@ -80,17 +82,18 @@ pub struct FlowTable {
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 struct Flow {
-    /// The key, as [`Packed`] but without a gap behind it.
+    /// The key, as [`Packed`] but without padding.
     addresses: [u64; 4],
     ports: [u16; 2],
     network: u8,
     protocol: u8,
-    /// Neighbours in the list of flows without holds. Of a held flow, `newer` is `HELD` and `older` the number of holds.
+    /// Neighbours in the list of flows without holds. For a held flow, `newer` is `HELD` and `older` the number
+    /// of holds.
     older: u32,
     newer: u32,
     rss: u32,
     steering_key: u64,
-    /// Since when it has no holds.
+    /// The time since which it has had no holds.
     idle_since: Stamp,
 }
 
@@ -105,7 +108,7 @@ impl Flow {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Packed {
     addresses: [u64; 4],
-    /// The ports; of what is not IP, the link type and the Ethernet type.
+    /// The ports; for packets that are not IP, the link type and the Ethernet type.
     ports: [u16; 2],
     network: u8,
     protocol: u8,
@@ -154,12 +157,12 @@ impl Packed {
     }
 }
 
-/// A time in ns that counts round 48 bits, which is enough while everything that is older than the timeout goes.
+/// A time in ns modulo 2^48. That suffices, because flows older than the timeout end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Stamp([u16; 3]);
 
 impl Stamp {
-    /// From here on it starts anew.
+    /// The modulus.
     const ROUND: u64 = 1 << 48;
 
     const fn of(ns: u64) -> Self {
@@ -171,31 +174,31 @@ impl Stamp {
         low as u64 | (middle as u64) << 16 | (high as u64) << 32
     }
 
-    /// The time from an earlier stamp to this one.
+    /// Returns the time from an earlier stamp to this one.
     const fn since(self, earlier: Self) -> u64 {
         self.ns().wrapping_sub(earlier.ns()) % Self::ROUND
     }
 }
 
 impl FlowTable {
-    /// The most flows a table can be made for.
+    /// Most flows of a table.
     pub const CAPACITY_MAX: usize = 1 << 28;
-    /// Memory of each flow there can be, in bytes: its state, and its part of the index.
+    /// Memory per possible flow, in bytes: its state, and its part of the index.
     pub const STATE_BYTES: usize = size_of::<Flow>() + Index::BYTES;
-    /// Keys that are looked ahead for at once.
+    /// Most keys of one prefetch.
     pub(crate) const LOOK_AHEAD: usize = 32;
     /// The longest timeout: a day.
     pub const TIMEOUT_MAX: Time = Time::from_ns(86_400 * 1_000_000_000);
 
-    /// A table for up to `capacity` flows; their hashes are keyed by the seed.
+    /// Returns a table for up to `capacity` flows, whose hashes have a key from the seed.
     ///
     /// # Errors
-    /// If the capacity is 0 or beyond [`Self::CAPACITY_MAX`].
+    /// If the capacity is 0 or above [`Self::CAPACITY_MAX`].
     pub fn new(capacity: usize, seed: Seed) -> Result<Self, TrafficError> {
         Self::of("flows", capacity, seed)
     }
 
-    /// A table of `what`, for messages.
+    /// Returns a table of `what`, for messages.
     pub(crate) fn of(what: &'static str, capacity: usize, seed: Seed) -> Result<Self, TrafficError> {
         if !(1..=Self::CAPACITY_MAX).contains(&capacity) {
             let most = Self::CAPACITY_MAX;
@@ -225,10 +228,10 @@ impl FlowTable {
         })
     }
 
-    /// With an end to flows that have been without packets under way for so long: see [`Self::next_expired`].
+    /// Sets an idle timeout for flows without packets in flight: see [`Self::next_expired`].
     ///
     /// # Errors
-    /// If that is 0 or beyond [`Self::TIMEOUT_MAX`].
+    /// If it is 0 or above [`Self::TIMEOUT_MAX`].
     pub fn with_timeout(mut self, timeout: Option<Time>) -> Result<Self, TrafficError> {
         if timeout.is_some_and(|timeout| timeout == Time::ZERO || timeout > Self::TIMEOUT_MAX) {
             return Err(TrafficError::usage("the timeout of flows is a time above 0, of a day at most"));
@@ -237,15 +240,15 @@ impl FlowTable {
         Ok(self)
     }
 
-    /// Whether flows end when they have been idle for long.
+    /// Returns whether flows have an idle timeout.
     #[inline]
     pub(crate) fn has_timeout(&self) -> bool {
         self.timeout.is_some()
     }
 
-    /// Finds the flow of a key, or makes it, and takes one hold on it.
+    /// Finds or creates the flow of a key, and takes one hold on it.
     ///
-    /// A flow with holds stays; give each back with [`Self::release`].
+    /// A held flow does not end; release each hold with [`Self::release`].
     ///
     /// # Errors
     /// If the flow is new, the table is full, and every flow in it is held.
@@ -254,7 +257,8 @@ impl FlowTable {
         self.classify_noting(key, |_, _| ())
     }
 
-    /// Finds the flow of a key with this hash by [`Self::lookup_hash`], and takes one hold on it. `None`: it is not known.
+    /// Finds the flow of a key with this hash by [`Self::lookup_hash`], and takes one hold on it. `None`: it is
+    /// not known.
     #[inline(always)]
     pub(crate) fn find_hashed(&mut self, key: &FlowKey, hash: u32) -> Option<FlowId> {
         let packed = Packed::of(key);
@@ -263,16 +267,16 @@ impl FlowTable {
         Some(FlowId(at))
     }
 
-    /// Makes the flow of a key with this hash, which is not known, and takes one hold on it.
+    /// Creates the flow of a key with this hash, which must not be known, and takes one hold on it.
     ///
     /// # Errors
-    /// As [`Self::classify`].
+    /// Those of [`Self::classify`].
     pub(crate) fn insert_hashed(&mut self, key: &FlowKey, hash: u32) -> Result<Lookup, TrafficError> {
         self.insert(key, hash, |_, _| ())
     }
 
-    /// Finds the live flow that the source knows by this number, and takes one hold on it. Returns what its
-    /// packets have in common.
+    /// Finds the live flow with this number of the source, and takes one hold on it. Returns the common fields
+    /// of its packets.
     #[inline(always)]
     pub(crate) fn find_numbered(&mut self, number: u64) -> Option<Packet> {
         let packet = self.known.find(number)?;
@@ -280,18 +284,18 @@ impl FlowTable {
         Some(packet)
     }
 
-    /// The live flow of this packet is the one that the source knows by this number, as long as it lives. Its
-    /// packets have all in common with this one but for their lengths and what they change.
+    /// Gives the live flow of this packet this number of the source, while it lives. Its packets must equal
+    /// this one, except for their lengths and whether they change the connection.
     pub(crate) fn set_number(&mut self, number: u64, packet: &Packet) {
         self.known.add(number, packet, self.capacity);
     }
 
-    /// Returns what keys are found by.
+    /// Returns the hash by which keys are found.
     pub(crate) const fn lookup_hash(&self) -> &LookupHash {
         &self.lookup
     }
 
-    /// As [`Self::classify`]; `note` hears of a flow that ends while its key is still known.
+    /// Like [`Self::classify`]; calls `note` for a flow that ends, with its key.
     #[inline]
     pub(crate) fn classify_noting(
         &mut self,
@@ -305,8 +309,9 @@ impl FlowTable {
         }
     }
 
-    /// Brings the flows of these keys near, all at once, which takes hardly longer than for one: in a table that is larger than
-    /// the processor's caches most of the time to find a flow is waiting for memory. Changes nothing.
+    /// Prefetches the flows of these keys, all at once, which takes hardly longer than for one. In a table
+    /// larger than the processor's caches, most of a lookup's time is spent waiting for memory. Changes
+    /// nothing.
     pub fn look_ahead(&self, keys: &[FlowKey]) {
         for keys in keys.chunks(Self::LOOK_AHEAD) {
             let mut hashes = [0; Self::LOOK_AHEAD];
@@ -315,7 +320,7 @@ impl FlowTable {
         }
     }
 
-    /// As [`Self::look_ahead`], of at most [`Self::LOOK_AHEAD`] keys with these hashes.
+    /// Like [`Self::look_ahead`], for at most [`Self::LOOK_AHEAD`] keys with these hashes.
     pub(crate) fn look_ahead_hashed(&self, hashes: &[u32]) {
         let mut flows = [NONE; Self::LOOK_AHEAD];
         for (flow, &hash) in flows.iter_mut().zip(hashes) {
@@ -324,7 +329,7 @@ impl FlowTable {
         self.bring_near(&flows);
     }
 
-    /// As [`Self::look_ahead`], of flows that the source knows by these numbers.
+    /// Like [`Self::look_ahead`], for flows with these numbers of the source.
     pub(crate) fn look_ahead_numbered(&self, packets: &[Numbered]) {
         for packets in packets.chunks(Self::LOOK_AHEAD) {
             let mut flows = [NONE; Self::LOOK_AHEAD];
@@ -335,7 +340,7 @@ impl FlowTable {
         }
     }
 
-    /// Brings these flows near, and their neighbours in the list, which change with them.
+    /// Prefetches these flows, and their neighbours in the list, which change with them.
     fn bring_near(&self, flows: &[u32; Self::LOOK_AHEAD]) {
         let mut neighbours = [(NONE, NONE); Self::LOOK_AHEAD];
         for (pair, &at) in neighbours.iter_mut().zip(flows) {
@@ -347,13 +352,14 @@ impl FlowTable {
         }
     }
 
-    /// Takes one more hold on a flow that is known: one whose packet was classified, with no other classified since it was released.
+    /// Takes one more hold on a known flow. Its packet must have been classified, and no other classified since
+    /// its release.
     #[inline]
     pub(crate) fn hold_again(&mut self, flow: FlowId) {
         self.hold(flow.0);
     }
 
-    /// Gives back one hold on a flow.
+    /// Releases one hold on a flow.
     ///
     /// # Panics
     /// If the flow is not held.
@@ -367,15 +373,16 @@ impl FlowTable {
         }
     }
 
-    /// Ends a flow that has had no holds for the timeout at this time, and gives its id and its key; none when there is no
-    /// more. The longest idle one goes first. Ask it before every packet until it has no more: O(1) for each flow that ends.
+    /// Ends a flow that has had no holds for the timeout at this time, and returns its id and its key. `None`:
+    /// there is no such flow. The flow idle for the longest time ends first. Call it before every packet, until
+    /// it returns `None`. O(1) for each flow that ends.
     ///
-    /// Times are any that never go back; they count only here.
+    /// The times must never go back; only this function uses them.
     #[inline]
     pub fn next_expired(&mut self, now: Time) -> Option<(FlowId, FlowKey)> {
         let timeout = self.timeout?;
         if now > self.now {
-            // A longer step is as good as this one, which nothing idle survives.
+            // A longer step has the same effect: no idle flow survives it.
             let step = now.since(self.now).as_ns().min(Stamp::ROUND / 2);
             self.clock = Stamp::of(self.clock.ns().wrapping_add(step));
             self.now = now;
@@ -392,7 +399,7 @@ impl FlowTable {
         Some((flow, key))
     }
 
-    /// Ends a flow without holds: its id is free.
+    /// Ends a flow without holds, and frees its id.
     pub(crate) fn end(&mut self, flow: FlowId) {
         self.remove(flow.0);
         self.live -= 1;
@@ -401,71 +408,72 @@ impl FlowTable {
         ended.newer = core::mem::replace(&mut self.free, flow.0);
     }
 
-    /// Whether no packet of the flow is under way.
+    /// Returns whether the flow has no packet in flight.
     pub(crate) fn is_idle(&self, flow: FlowId) -> bool {
         self.flows[flow.index()].newer != HELD
     }
 
-    /// The key of a flow.
+    /// Returns the key of a flow.
     ///
     /// # Panics
-    /// If the id was never given.
+    /// If the id was never used.
     pub fn key(&self, flow: FlowId) -> FlowKey {
         self.flows[flow.index()].key().unpack()
     }
 
-    /// The flow that ended last, because it was idle or its place was needed.
+    /// Returns the key of the flow that ended last, by its timeout or by eviction.
     pub fn last_ended(&self) -> &FlowKey {
         &self.ended
     }
 
-    /// The hashes by which the packets of a flow are steered, computed when the flow was made.
+    /// Returns the hashes for steering the packets of a flow, computed when the flow was created.
     ///
     /// # Panics
-    /// If the id was never given.
+    /// If the id was never used.
     #[inline]
     pub fn steering(&self, flow: FlowId) -> SteeringHashes {
         let flow = &self.flows[flow.index()];
         SteeringHashes { key: flow.steering_key, rss: flow.rss }
     }
 
-    /// The flows there are now.
+    /// Returns the live flows.
     pub fn flows(&self) -> impl Iterator<Item = (FlowId, FlowKey)> {
         let live = self.flows.iter().enumerate().filter(|(_, flow)| flow.network != Packed::FREE);
         live.map(|(index, flow)| (FlowId::from_index(index), flow.key().unpack()))
     }
 
-    /// How many flows there can be; ids are below this.
+    /// Returns the most flows of the table; ids are below this.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// How many flows there are now.
+    /// Returns the number of live flows.
     pub fn len(&self) -> usize {
         self.live
     }
 
-    /// Whether there is no flow now.
+    /// Returns whether there is no live flow.
     pub fn is_empty(&self) -> bool {
         self.live == 0
     }
 
-    /// How many flows there have been, counting one that came back after its end anew.
+    /// Returns the number of flows up to now; a flow that comes back after its end counts again.
     pub fn seen(&self) -> u64 {
         self.seen
     }
 
-    /// How many flows were ended to make room.
+    /// Returns the number of flows that ended to make room.
     pub fn evicted(&self) -> u64 {
         self.evicted
     }
 
-    /// How many flows ended because they were idle for the timeout.
+    /// Returns the number of flows that ended by the timeout.
     pub fn expired(&self) -> u64 {
         self.expired
     }
 
-    /// Places of the index that are looked at to find a flow: the mean over the flows there are, and the most. O(capacity).
+    /// Returns the places of the index read to find a flow: the mean over live flows, and the most.
+    /// O(capacity).
     pub fn probes(&self) -> (f64, usize) {
         self.index.probes()
     }
@@ -508,7 +516,7 @@ impl FlowTable {
         Ok(Lookup { flow: FlowId(at), new: true, ended })
     }
 
-    /// Takes a flow without holds out of list and index.
+    /// Removes a flow without holds from list and index.
     fn remove(&mut self, at: u32) {
         self.known.remove(FlowId(at));
         self.unlink(at);
@@ -529,7 +537,7 @@ impl FlowTable {
         self.join(older, newer);
     }
 
-    /// Appends a flow without holds to the list, as the one used most recently.
+    /// Appends a flow without holds to the list, as the most recently used.
     #[inline]
     fn append(&mut self, at: u32) {
         let newest = core::mem::replace(&mut self.newest, at);
@@ -543,13 +551,13 @@ impl FlowTable {
         }
     }
 
-    /// Takes a flow out of the list.
+    /// Removes a flow from the list.
     fn unlink(&mut self, at: u32) {
         let Flow { older, newer, .. } = self.flows[at as usize];
         self.join(older, newer);
     }
 
-    /// Makes neighbours in the list of two flows between which there was one.
+    /// Links two flows of the list after the one between them was removed.
     #[inline]
     fn join(&mut self, older: u32, newer: u32) {
         match older {
@@ -646,7 +654,7 @@ mod tests {
     fn it_agrees_with_a_naive_table_and_never_grows() {
         const CAPACITY: usize = 50;
         let mut table = FlowTable::new(CAPACITY, Seed(1)).unwrap();
-        // Front: used least recently. Each has its key, its id and its holds.
+        // The front was used least recently. Each entry has its key, its id and its holds.
         let mut naive: VecDeque<(u64, FlowId, u32)> = VecDeque::new();
         let mut random = Seed(7).stream("test");
         for _ in 0..200_000 {
@@ -737,7 +745,7 @@ mod tests {
         table.release(FlowId(0));
         assert_eq!(packet(&mut table, 199, 4), (vec![2], FlowId(2)), "a time that is told late counts late");
         assert_eq!(table.len(), 3);
-        // A clock that goes back stands still; one that jumps ends everything that is not held.
+        // A clock that goes back stands still; a jump forward ends all flows without holds.
         assert_eq!(packet(&mut table, 50, 4), (vec![], FlowId(2)));
         assert_eq!(packet(&mut table, u64::MAX, 5), (vec![1, 0], FlowId(0)));
         assert_eq!((table.len(), table.seen(), table.evicted(), table.expired()), (2, 6, 0, 4));
@@ -752,7 +760,7 @@ mod tests {
         let mut naive: std::collections::BTreeMap<u64, u64> = std::collections::BTreeMap::new();
         let (mut now, mut expired) = (0, 0);
         for _ in 0..50_000 {
-            // Steps from nothing to several times the range of a stamp.
+            // Steps from 0 to several times the range of a stamp.
             now += random.bits() >> (16 + random.below(40));
             let before = naive.len();
             naive.retain(|_, idle_since| now - *idle_since < timeout);
@@ -778,8 +786,9 @@ mod tests {
         }
     }
 
-    /// Keys whose words count up, as addresses and ports of scans do, crowd no more than random ones: half full, a table that
-    /// probes linearly looks at 1.5 places for a flow that it has, on average (Knuth, volume 3, section 6.4).
+    /// Keys with consecutive words, like addresses and ports of scans, cluster no more than random ones. In a
+    /// table with linear probing that is half full, a successful lookup reads 1.5 places on average (Knuth,
+    /// volume 3, section 6.4).
     #[test]
     fn consecutive_keys_do_not_crowd() {
         const FLOWS: u64 = 20_000;
@@ -801,7 +810,8 @@ mod tests {
         }
     }
 
-    /// Who knows the code but not the key makes flows collide in every hash without a key, and not here.
+    /// An attacker who knows the code but not the key can make flows collide in every unkeyed hash, but not
+    /// here.
     #[test]
     fn hostile_keys_do_not_crowd() {
         const FLOWS: usize = 50_000;
@@ -814,7 +824,8 @@ mod tests {
             FlowKey { destination, source_port, destination_port, ..key(bits) }
         };
         let zero = toeplitz.steering(&attack_key(0)).rss;
-        // The Toeplitz hash, by which network cards steer, is linear: elimination finds what can be added without a change.
+        // The Toeplitz hash of network cards is linear: elimination finds values that can be added without
+        // changing the hash.
         let mut basis: Vec<(u32, u64)> = Vec::new();
         let mut kernel: Vec<u64> = Vec::new();
         for bit in 0..64 {
@@ -845,7 +856,7 @@ mod tests {
         }
         let (mean, most) = table.probes();
         assert!(mean < 1.5 && most < 40, "{mean} {most}");
-        // Who does know the key can do it: these have one home.
+        // An attacker who knows the key can make flows collide: these have one home.
         let mut crowded = Index::new(1_000);
         (0..500).for_each(|flow| crowded.insert(7, flow));
         assert_eq!(crowded.probes().1, 500);

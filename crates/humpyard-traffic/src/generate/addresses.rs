@@ -1,4 +1,5 @@
-//! Addresses and ports of generated flows: spread as at random, so that linear hashes such as Toeplitz spread them too.
+//! Addresses and ports of generated flows. They look random, so that linear hashes such as Toeplitz spread
+//! them, too.
 
 use humpyard_core::hash::mix;
 use humpyard_core::random::Seed;
@@ -8,17 +9,18 @@ use super::permutation::Permutation;
 use super::ports::PortLaw;
 use super::protocol::Protocol;
 
-/// Hosts of a side: all addresses of its prefix but the first and the last.
+/// Hosts of a side: all addresses of its prefix except the first and the last.
 const CLIENTS: u64 = (1 << 24) - 2;
 const SERVERS: u64 = (1 << 20) - 2;
-/// Flows with a pair of addresses of their own.
+/// Number of flows with different pairs of addresses.
 const FLOWS_MAX: u64 = CLIENTS * SERVERS;
-// The most that the parameter `flows` of a profile takes.
+// The maximum of the parameter `flows` of the profiles.
 const _: () = assert!(1 << 28 <= FLOWS_MAX);
 
-/// The ends of flows by their numbers, for one kind of flows.
+/// The endpoints of flows by number, for one kind of flows.
 ///
-/// The first 2^24 - 2 flows have clients of their own, and the first [`FLOWS_MAX`] a pair of client and server.
+/// The first 2^24 - 2 flows have different clients, and the first [`FLOWS_MAX`] different pairs of client and
+/// server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Addresses {
     clients: Permutation,
@@ -27,44 +29,44 @@ pub(super) struct Addresses {
 }
 
 impl Addresses {
-    /// The ends of the flows called `name`, from a random stream of their own.
+    /// Returns the endpoints of the flows called `name`, from a random stream of their own.
     pub(super) fn new(seed: Seed, name: &str) -> Self {
         let mut random = seed.stream(&format!("traffic/{name}/addresses"));
         Self { clients: Permutation::new(CLIENTS, &mut random), servers: random.bits(), ports: random.bits() }
     }
 
-    /// Client and server of a flow, which listens on a port that is usual for the protocol.
+    /// Returns client and server of a flow; the server's port is usual for the protocol.
     pub(super) fn ends(&self, flow: u64, protocol: Protocol) -> (Endpoint, Endpoint) {
         let port = PortLaw::of(protocol).map_or(0, |law| law.server((self.draw(flow) >> 32) as u32));
         self.ends_at(flow, protocol, port)
     }
 
-    /// The same, with the port on which the server listens.
+    /// Returns client and server of a flow; the server has this port.
     pub(super) fn ends_at(&self, flow: u64, protocol: Protocol, port: u16) -> (Endpoint, Endpoint) {
-        // Flows with the same client have servers one after the other.
+        // Flows with the same client have consecutive servers.
         let server = mix(self.servers ^ (flow % CLIENTS)) % SERVERS + flow / CLIENTS;
         let server = Endpoint { side: Side::Server, host: 1 + (server % SERVERS) as u32, port };
         (self.client(flow, protocol), server)
     }
 
-    /// The client of a flow. Where there are no ports, its echos have a number in place of one.
+    /// Returns the client of a flow. For protocols without ports, the port is the identifier of its echos.
     pub(super) fn client(&self, flow: u64, protocol: Protocol) -> Endpoint {
         let draw = self.draw(flow) as u32;
         let port = PortLaw::of(protocol).map_or(draw as u16, |law| law.client(draw));
         Endpoint { side: Side::Client, host: self.client_host(flow), port }
     }
 
-    /// Which of the hosts of its side the client of a flow is.
+    /// Returns the host number of a flow's client.
     pub(super) fn client_host(&self, flow: u64) -> u32 {
         1 + self.clients.of(flow % CLIENTS) as u32
     }
 
-    /// One of several servers, which clients share.
+    /// Returns one of several servers, which clients share.
     pub(super) fn server(&self, number: u64, port: u16) -> Endpoint {
         Endpoint { side: Side::Server, host: 1 + (mix(self.servers ^ number) % SERVERS) as u32, port }
     }
 
-    /// Random bits of a flow: the upper half for the server's port, the lower one for the client's.
+    /// Returns random bits of a flow: the upper half for the server's port, the lower half for the client's.
     fn draw(&self, flow: u64) -> u64 {
         mix(self.ports ^ flow)
     }
@@ -97,7 +99,7 @@ mod tests {
             prop_assert_eq!(hosts.len(), flows.len());
         }
 
-        /// Those with the same client, which come one after the other, are the hard ones.
+        /// Consecutive flows of one client are the difficult case.
         #[test]
         fn flows_of_one_client_have_servers_of_their_own(seed: u64, client in 0..CLIENTS, first in 0..SERVERS - 1_000) {
             let addresses = Addresses::new(Seed(seed), "test");

@@ -1,4 +1,5 @@
-//! `compose`: the arrival times of one source, the flow sizes of a law, the packets of a real capture.
+//! `compose`: combines the arrival times of one source, the flow sizes of a law, and the packets of a real
+//! capture.
 
 use humpyard_core::frame::{Frame, LinkType};
 use humpyard_core::params;
@@ -15,7 +16,7 @@ use crate::error::TrafficError;
 use crate::header::{FlowKey, Headers};
 use crate::source::{Polled, Source};
 
-/// Captured bytes and packets that are kept of the payloads, at most.
+/// Most captured bytes and packets of the payloads kept.
 const PAYLOAD_BYTES_MAX: usize = 64 << 20;
 const PAYLOAD_PACKETS_MAX: usize = 1 << 20;
 
@@ -56,17 +57,17 @@ impl Profile for Compose {
     }
 }
 
-/// What traffic is composed of.
+/// The parts of composed traffic.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ComposeOptions {
-    /// When packets come: a source, of which the times count alone.
+    /// The source of the arrival times; its packets are not used.
     pub arrivals: String,
-    /// How many packets flows have: `constant:packets=..`, `geometric:mean=..`, `pareto:shape=..,mean=..,max=..`, or
-    /// `capture` for as many as in the payloads.
+    /// The law of packets per flow: `constant:packets=..`, `geometric:mean=..`,
+    /// `pareto:shape=..,mean=..,max=..`, or `capture` for the sizes in the payloads.
     pub flows: String,
-    /// What packets carry, and how long they are: a capture, or another source.
+    /// The source of payloads and lengths: a capture, or another source.
     pub payloads: String,
-    /// How many flows go on at a time: at least 1.
+    /// Flows at a time: at least 1.
     pub concurrent: u64,
 }
 
@@ -97,7 +98,7 @@ pub(crate) fn composed(options: &ComposeOptions, seed: Seed, open: Opener) -> Re
 pub(crate) struct Composed {
     description: String,
     arrivals: Box<dyn Source + Send>,
-    /// None for the sizes of the capture.
+    /// `None`: the sizes of the capture.
     sizes: Option<FlowSize>,
     payloads: Payloads,
     random: Random,
@@ -106,20 +107,20 @@ pub(crate) struct Composed {
     opened: u64,
 }
 
-/// A flow that goes on.
+/// An active flow.
 struct Flow {
-    /// Which of the hosts of its side the client is.
+    /// The host number of the client.
     client: u32,
     connection: usize,
-    /// The next packet of the connection.
+    /// The index of the connection's next packet.
     at: usize,
     left: u64,
 }
 
 impl Composed {
-    /// A flow in its midst.
+    /// Returns a flow that has already started.
     fn resume(&mut self) -> Flow {
-        // A packet in the midst of the capture finds its connection as an instant finds a span: the longer, the likelier.
+        // A random packet selects its connection with a probability proportional to its length.
         let packet = self.random.below(self.payloads.packets.len() as u64) as usize;
         let connection = self.payloads.packets[packet].connection;
         let packets = &self.payloads.connections[connection];
@@ -131,7 +132,7 @@ impl Composed {
         self.client(connection, at, left)
     }
 
-    /// A new flow.
+    /// Starts a flow.
     fn begin(&mut self) -> Flow {
         let connection = self.random.below(self.payloads.connections.len() as u64) as usize;
         let left = match self.sizes {
@@ -147,7 +148,7 @@ impl Composed {
         Flow { client, connection, at, left }
     }
 
-    /// Fills the frame, but for its time, with the next packet of a flow.
+    /// Fills the frame, except for its time, with the next packet of a flow.
     fn fill(&mut self, frame: &mut Frame) {
         let whose = self.random.below(self.flows.len() as u64) as usize;
         let flow = &mut self.flows[whose];
@@ -211,7 +212,7 @@ struct Payloads {
     packets: Vec<Packet>,
     /// Numbers of the packets of each connection, in order.
     connections: Vec<Vec<u32>>,
-    /// How the capture is damaged behind these packets; told when everything is composed.
+    /// The damage of the capture behind these packets, reported at the end.
     damage: Option<TrafficError>,
 }
 
@@ -222,7 +223,7 @@ struct Packet {
     link: LinkType,
     headers: Headers,
     connection: usize,
-    /// Whether who sent the connection's first packet sends it.
+    /// Whether the sender of the connection's first packet sends it.
     from_client: bool,
 }
 
@@ -245,7 +246,7 @@ impl Payloads {
             match source.next(&mut frame) {
                 Ok(true) => {}
                 Ok(false) => break,
-                // What came before it is good.
+                // The packets before the damage are valid.
                 Err(error) if error.is_damage() => {
                     payloads.damage = Some(error);
                     break;
@@ -314,7 +315,7 @@ mod tests {
         let sixes = packets.values().filter(|packets| packets.len() == 6).count();
         assert!(sixes > 9_500, "{sixes}");
         assert!(packets.values().all(|packets| packets.len() <= 6));
-        // TCP's sequence numbers go on as in the connection's start.
+        // TCP's sequence numbers continue from the connection's start.
         let whole: Vec<&Vec<usize>> = packets.values().filter(|packets| packets.len() == 6).collect();
         let opened = whole.iter().filter(|packets| {
             let frame = &composed[packets[0]];

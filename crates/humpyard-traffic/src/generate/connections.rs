@@ -1,4 +1,4 @@
-//! The model behind `mit`, `tu` and `nyp`: connections with heavy-tailed lengths, always the same number at a time, in bursts.
+//! The model of `mit`, `tu` and `nyp`: a constant number of connections with heavy-tailed lengths, in bursts.
 
 use humpyard_core::random::{Random, Seed};
 
@@ -11,28 +11,28 @@ use super::protocol::Protocol;
 use super::sketch::{Saying, Segment, Sketch, Transport};
 use super::text::Application;
 
-/// Tail exponent and most packets of a connection.
+/// Tail exponent and maximum of the packets per connection.
 const SHAPE: f64 = 1.3;
 const PACKETS_MAX: f64 = 5_000.0;
-/// Port of the servers, by what connections say.
+/// Ports of the servers, by application.
 const WEB: u16 = 80;
-/// Ethernet lengths.
+/// Lengths of Ethernet frames, in bytes.
 const SHORT: u32 = 64;
 const MIDDLE: u32 = 576;
 const LONG: u32 = 1_400;
 /// The longest packet.
 pub(super) const LENGTH_MAX: usize = LONG as usize;
-/// Bursts have 1 to this many packets, each number as likely.
+/// Bursts have 1 to this many packets, uniformly distributed.
 const BURST_MAX: u64 = 6;
 /// Time on the wire of a byte at 10 Gbit/s, in tenths of a ns.
 const BYTE_TENTHS_NS: u64 = 8;
 
-/// What is told apart about a trace.
+/// The properties of a trace.
 pub(super) struct Trace {
     pub(super) name: &'static str,
-    /// Mean number of packets of a connection.
+    /// Mean number of packets per connection.
     pub(super) connection_packets: f64,
-    /// Mean Ethernet length, in bytes.
+    /// Mean length of Ethernet frames, in bytes.
     pub(super) mean_bytes: f64,
     /// Share of packets of 576 bytes.
     pub(super) middle: f64,
@@ -42,23 +42,23 @@ pub(super) struct Trace {
     pub(super) connections: u64,
 }
 
-/// Connections in bursts.
+/// Connections that send bursts.
 pub(super) struct Connections {
     sizes: FlowSize,
     addresses: Addresses,
     arrivals: Random,
     choices: Random,
     clock: PoissonClock,
-    /// When the packet after the last one can be on the wire at the earliest.
+    /// The earliest time of the next packet on the wire.
     free_ns: u64,
-    /// The longest time a packet takes on the wire: a fraction of the mean gap, lest a high rate cannot be kept.
+    /// The longest time of a packet on the wire: a fraction of the mean gap, so that a high rate is possible.
     wire_ns_max: u64,
-    /// Shares of short and of middle packets among those that are not of a handshake.
+    /// Shares of short and of middle packets, handshakes excluded.
     short: f64,
     middle: f64,
     connections: Vec<Connection>,
     opened: u64,
-    /// The connection whose burst it is, and what is left of it.
+    /// The connection of the current burst, and the remaining packets of the burst.
     burst: (usize, u64),
 }
 
@@ -66,7 +66,7 @@ struct Connection {
     number: u64,
     ends: (Endpoint, Endpoint),
     left: u64,
-    /// Packets so far; from 2 on where the handshake came before the traffic began.
+    /// Packets sent; starts at 2 if the handshake was before the traffic.
     sent: u64,
     /// Next sequence numbers of client and server.
     next: [u32; 2],
@@ -80,7 +80,7 @@ impl Connections {
         let long = f64::from(LONG);
         let short = (long * (1.0 - trace.middle) + f64::from(MIDDLE) * trace.middle - trace.mean_bytes)
             / (long - f64::from(SHORT));
-        // A connection's first two packets are its handshake, and short.
+        // The first two packets of a connection are its handshake, and short.
         let handshake = 2.0 / trace.connection_packets;
         let mean_burst = (BURST_MAX + 1) as f64 / 2.0;
         let mut connections = Self {
@@ -113,7 +113,7 @@ impl Connections {
         Connection { number, ends, left, sent, next, spoke: [sent > 0; 2] }
     }
 
-    /// Whose the next packet is, and when it comes.
+    /// Returns the connection of the next packet, and its time.
     fn schedule(&mut self) -> (usize, u64) {
         if self.burst.1 == 0 {
             self.free_ns = self.free_ns.max(self.clock.tick(&mut self.arrivals));
@@ -124,7 +124,7 @@ impl Connections {
         (self.burst.0, self.free_ns)
     }
 
-    /// The length of a packet behind the handshake, and whether the server sends it.
+    /// Returns the length of a packet after the handshake, and whether the server sends it.
     fn length(&mut self) -> (u32, bool) {
         let draw = self.choices.unit();
         if draw < self.short {
@@ -176,7 +176,7 @@ impl Connection {
         let ends = if from_server { (server, client) } else { (client, server) };
         let mut sketch = Sketch::new(time_ns, length, Version::V4, ends, Transport::Tcp(segment));
         let payload = sketch.payload_bytes() as u32;
-        // Short packets have room for a few bytes, but are acknowledgments.
+        // Short packets have room for a few bytes, but are acknowledgments without payload.
         let payload = if length == SHORT {
             sketch.length = 0;
             0

@@ -1,4 +1,4 @@
-//! `ffmpeg`: groups of pictures of films that are transcoded, one packet each.
+//! `ffmpeg`: groups of pictures of films to transcode, one packet each.
 
 use humpyard_core::params;
 use humpyard_core::random::{Random, Seed};
@@ -11,15 +11,16 @@ use super::profile::{OpenedSource, Opener, Profile};
 use super::protocol::Protocol;
 use super::sketch::{Sketch, Transport};
 
-/// Output formats: million pixels per second to encode. SQCIF, QCIF, CIF and 4CIF, by width, height and frames per second.
+/// Output formats: million pixels/s to encode. SQCIF, QCIF, CIF and 4CIF, by width, height and frames per
+/// second.
 const OUTPUTS: [f64; 4] = [128.0 * 96.0 * 15e-6, 176.0 * 144.0 * 15e-6, 352.0 * 288.0 * 26e-6, 704.0 * 576.0 * 30e-6];
-/// Million pixels per second to decode.
+/// Million pixels/s to decode.
 const INPUT: f64 = 352.0 * 240.0 * 29.97e-6;
-/// Encoding a pixel takes as long as decoding this many.
+/// Cost of encoding a pixel, relative to decoding one.
 const ENCODE: f64 = 3.0;
-/// Deviation of the logarithm of the work of a group of pictures.
+/// Standard deviation of the logarithm of the work of a group of pictures.
 const SIGMA: f64 = 0.3;
-/// Port of the first format; the others follow.
+/// Port of the first format; the others have the next ports.
 const PORT: u16 = 5_100;
 
 params! {
@@ -65,13 +66,13 @@ struct Films {
     random: Random,
     addresses: Addresses,
     step_ns: u64,
-    /// The most that a group comes later than its step, in ns.
+    /// Greatest delay of a group after its due time, in ns.
     late_ns_max: u64,
     scale: f64,
     films: Vec<Film>,
 }
 
-/// A film: when its next group is due, and when that comes.
+/// A film: when its next group is due, and when it arrives.
 struct Film {
     due_ns: u64,
     comes_ns: u64,
@@ -88,7 +89,7 @@ impl Films {
         films
     }
 
-    /// When a group comes that is due then.
+    /// Returns the arrival time of a group that is due at this time.
     fn comes(&mut self, due_ns: u64) -> u64 {
         if self.late_ns_max == 0 { due_ns } else { due_ns.saturating_add(self.random.below(self.late_ns_max)) }
     }
@@ -101,7 +102,7 @@ impl Model for Films {
         let film = (0..self.films.len()).min_by_key(|&film| self.films[film].comes_ns)?;
         let Film { due_ns, comes_ns: time_ns } = self.films[film];
         let format = film % 4;
-        // The law's mean is the work; its median lies below.
+        // The law's mean is the work; its median is lower.
         let law =
             LogNormal { median: (INPUT + ENCODE * OUTPUTS[format]) * libm::exp(-SIGMA * SIGMA / 2.0), sigma: SIGMA };
         let length = (law.draw(&mut self.random) * self.scale).round() as u32;

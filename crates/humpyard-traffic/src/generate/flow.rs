@@ -1,4 +1,4 @@
-//! `flow`: connections that send window after window, as TCP does, among trains of datagrams.
+//! `flow`: connections that send windows, as TCP does, and trains of datagrams.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,21 +15,21 @@ use super::protocol::Protocol;
 use super::services::{LENGTH_MAX, Mix, Progress, Service};
 use super::sketch::{Segment, Sketch, Transport};
 
-/// Tail exponent, least and most data packets of a connection.
+/// Tail exponent, minimum and maximum of the data packets per connection.
 const DATA_SHAPE: f64 = 1.2;
 const DATA_MIN: u64 = 3;
 const DATA_MAX: u64 = 20_000;
-/// The windows of a connection, in packets: each is sent in one round trip, the last again and again.
+/// The windows of a connection, in packets: one per round trip; the last one repeats.
 const WINDOWS: [u64; 4] = [2, 4, 8, 16];
 /// Round trips, in ns.
 const ROUND_TRIP: LogNormal = LogNormal { median: 80e6, sigma: 0.8 };
-/// The shortest round trip, in ns: longer than a window takes with its acknowledgments.
+/// The shortest round trip, in ns: longer than a window with its acknowledgments.
 const ROUND_TRIP_MIN: f64 = 4.5e6;
-/// Between two packets of a window: the speed of the slowest link on the way, in ns.
+/// The gap between two packets of a window, in ns: the speed of the slowest link on the way.
 const SPACINGS_NS: [i64; 3] = [12_000, 30_000, 120_000];
-/// Ethernet lengths of data packets: most connections send full packets, the others short ones.
+/// Ethernet lengths of data packets, in bytes: most connections send full packets, the others short ones.
 const DATA_BYTES: [u32; 4] = [1_514, 1_514, 1_514, 590];
-/// Trains of datagrams: packets and gaps (in ns).
+/// Trains of datagrams: packets, and gaps in ns.
 const UDP_SHAPE: f64 = 1.3;
 const UDP_MEAN: f64 = 8.0;
 const UDP_MAX: f64 = 5_000.0;
@@ -56,11 +56,11 @@ params! {
 }
 
 choice! {
-    /// What there is when traffic begins.
+    /// The state of traffic at its begin.
     pub(super) enum Start {
-        /// The flows that are under way at any time.
+        /// As many active flows as at any other time.
         Midst = "midst",
-        /// Nothing: the rate grows as flows begin, for minutes.
+        /// No flows: the rate grows for minutes, as flows begin.
         Empty = "empty",
     }
 }
@@ -86,7 +86,7 @@ impl Profile for Flow {
     }
 }
 
-/// The six services, each with flows of its kind.
+/// Returns the six services, each with flows of its kind.
 pub(super) fn services(mix: &Mix, pps: u64, start: Start, seed: Seed) -> [Flows; 6] {
     mix.services("flow", seed).map(|service| Flows::new(service, pps as f64 * service.share / 1e9, start, seed))
 }
@@ -98,7 +98,7 @@ pub(super) enum Flows {
 }
 
 impl Flows {
-    /// The name of the service.
+    /// Returns the name of the service.
     pub(super) const fn name(&self) -> &'static str {
         match self {
             Self::Connections(connections) => connections.service.name(),
@@ -134,9 +134,9 @@ impl Model for Flows {
     }
 }
 
-/// Flows that begin at Poisson instants.
+/// A Poisson process of flow beginnings.
 struct Beginnings {
-    /// Mean time between two, in ns; infinite if there are none.
+    /// Mean time between two beginnings, in ns; infinite: there are none.
     mean_ns: f64,
     next_ns: f64,
 }
@@ -147,7 +147,7 @@ impl Beginnings {
         Self { mean_ns, next_ns: if mean_ns.is_finite() { random.exponential(mean_ns) } else { f64::INFINITY } }
     }
 
-    /// How many flows are under way that each last so long in the mean: a Poisson number.
+    /// Draws the number of active flows with this mean duration: a Poisson number.
     fn under_way(&self, mean_length_ns: f64, random: &mut Random) -> u64 {
         if !self.mean_ns.is_finite() {
             return 0;
@@ -160,7 +160,7 @@ impl Beginnings {
         flows
     }
 
-    /// The next beginning, if it is before this.
+    /// Returns the next beginning. `None`: it is not before this time.
     fn before(&mut self, time_ns: u64, random: &mut Random) -> Option<u64> {
         if self.next_ns >= time_ns as f64 || !self.next_ns.is_finite() {
             return None;
@@ -171,7 +171,7 @@ impl Beginnings {
     }
 }
 
-/// Things under way, each with the time at which it has its next packet.
+/// Active flows, each with the time of its next packet.
 struct UnderWay<T> {
     places: Vec<T>,
     free: Vec<u32>,
@@ -196,7 +196,7 @@ impl<T> UnderWay<T> {
         }
     }
 
-    /// The first entry of the heap, with its time.
+    /// Returns the first entry of the heap, with its time.
     fn peek(&self) -> Option<(u64, u32)> {
         self.next.peek().map(|Reverse(first)| *first)
     }
@@ -205,7 +205,7 @@ impl<T> UnderWay<T> {
         self.peek().map_or(u64::MAX, |(time_ns, _)| time_ns)
     }
 
-    /// Gives the first entry of the heap its next time, or takes it out.
+    /// Sets the next time of the heap's first entry, or removes it.
     fn set_first(&mut self, again: Option<u64>) {
         let Some(mut first) = self.next.peek_mut() else { return };
         match again {
@@ -217,7 +217,8 @@ impl<T> UnderWay<T> {
     }
 }
 
-/// TCP connections. In the heap, twice a connection's place is its data, and that and one its acknowledgments.
+/// TCP connections. In the heap, entry 2n is the data of the connection at place n, and entry 2n+1 its
+/// acknowledgments.
 pub(super) struct Connections {
     service: Service,
     random: Random,
@@ -230,16 +231,16 @@ struct Connection {
     ends: (Endpoint, Endpoint),
     round_trip_ns: i64,
     spacing_ns: i64,
-    /// From a data packet to its acknowledgment.
+    /// Time from a data packet to its acknowledgment, in ns.
     turn_ns: i64,
-    /// Data packets after this window.
+    /// Data packets after the current window.
     left: u64,
     window: u64,
-    /// When this window began: before 0 where traffic began in its midst.
+    /// Start of the current window, in ns; negative if the traffic began in its middle.
     began_ns: i64,
     data_bytes: u32,
     data_sent: u64,
-    /// Packets of the window that have been acknowledged, and when it began.
+    /// Acknowledged packets of the window, and the start of that window.
     acknowledged: u64,
     acknowledged_window: u64,
     acknowledging_from_ns: i64,
@@ -254,7 +255,7 @@ impl Connections {
         Self { service, random, beginnings, under_way: UnderWay::new(), opened: 0 }
     }
 
-    /// The connections that are under way at any time.
+    /// Starts the connections that are active at time 0.
     fn resume_all(&mut self) {
         let lengths = Lengths::new();
         let mean_length_ns = lengths.rounds * ROUND_TRIP.mean();
@@ -286,7 +287,7 @@ impl Connections {
         }
     }
 
-    /// A connection begins.
+    /// Starts a connection.
     fn begin(&mut self, time_ns: u64) {
         let packets =
             (self.random.bounded_pareto(DATA_SHAPE, DATA_MIN as f64, DATA_MAX as f64 + 1.0) as u64).min(DATA_MAX);
@@ -296,7 +297,7 @@ impl Connections {
         self.under_way.next.push(Reverse((time_ns, 2 * at)));
     }
 
-    /// A connection that is in its midst at time 0.
+    /// Starts a connection that is in its middle at time 0.
     fn resume(&mut self, lengths: &Lengths) {
         let packets = lengths.draw_by_rounds(&mut self.random);
         let round_trip_ns = ROUND_TRIP.biased().draw(&mut self.random).max(ROUND_TRIP_MIN);
@@ -308,7 +309,7 @@ impl Connections {
         connection.first = gone < 1.0;
         connection.began_ns = -((gone - gone.floor()) * round_trip_ns) as i64;
         let since = -connection.began_ns;
-        // What was sent, and acknowledged, before time 0.
+        // Packets sent and acknowledged before time 0.
         connection.data_sent = (since.div_euclid(connection.spacing_ns) as u64 + 1).min(connection.window);
         connection.acknowledged_window = connection.window;
         connection.acknowledging_from_ns = connection.began_ns;
@@ -336,12 +337,12 @@ impl Connections {
 }
 
 impl Connection {
-    /// When the next data packet of the window goes.
+    /// Returns the time of the window's next data packet.
     fn data_ns(&self) -> i64 {
         self.began_ns + self.data_sent as i64 * self.spacing_ns
     }
 
-    /// When the next acknowledgment goes: after the second packet that it is for.
+    /// Returns the time of the next acknowledgment: after the second packet that it acknowledges.
     fn acknowledgment_ns(&self) -> i64 {
         self.acknowledging_from_ns + self.turn_ns + (self.acknowledged as i64 + 1) * self.spacing_ns
     }
@@ -358,7 +359,7 @@ impl Connection {
         self.left == 0 && self.data_sent == self.window && self.acknowledged >= self.acknowledged_window
     }
 
-    /// The next data packet.
+    /// Returns the next data packet.
     fn data(&mut self, service: &Service) -> Sketch {
         let last = self.left == 0 && self.data_sent + 1 == self.window;
         let (syn, fin) = (self.first, last && !self.first);
@@ -379,7 +380,7 @@ impl Connection {
         sketch
     }
 
-    /// The next acknowledgment, in the other direction.
+    /// Returns the next acknowledgment, in the other direction.
     fn acknowledgment(&mut self, service: &Service) -> Sketch {
         let segment = Segment { sequence: self.sequence[1], acknowledgment: self.sequence[0], flags: Segment::ACK };
         let (client, server) = self.ends;
@@ -403,7 +404,7 @@ impl Model for Connections {
 }
 
 impl Connections {
-    /// The next data packet of the connection of this entry, which is the first of the heap.
+    /// Returns the next data packet of the connection of this entry, which is the first of the heap.
     fn data(&mut self, entry: u32) -> Sketch {
         let connection = &mut self.under_way.places[entry as usize / 2];
         let begins_window = connection.data_sent == 0;
@@ -429,7 +430,7 @@ impl Connections {
         sketch
     }
 
-    /// The next acknowledgment of the connection of this entry, which is the first of the heap.
+    /// Returns the next acknowledgment of the connection of this entry, which is the first of the heap.
     fn acknowledgment(&mut self, entry: u32) -> Sketch {
         let connection = &mut self.under_way.places[entry as usize / 2];
         let sketch = connection.acknowledgment(&self.service);
@@ -444,7 +445,7 @@ impl Connections {
     }
 }
 
-/// Round trips that so many data packets take.
+/// Returns the round trips for this many data packets.
 fn rounds(packets: u64) -> u64 {
     match packets {
         0..=2 => 1,
@@ -454,13 +455,13 @@ fn rounds(packets: u64) -> u64 {
     }
 }
 
-/// The law of a connection's length.
+/// The law of connection lengths.
 struct Lengths {
-    /// Mean packets, acknowledgments included.
+    /// Mean packets per connection, acknowledgments included.
     packets: f64,
-    /// Mean round trips.
+    /// Mean round trips per connection.
     rounds: f64,
-    /// Up to each length, how likely an instant is to fall into a connection that is no longer.
+    /// For each length, the sum of probability times round trips over all lengths up to it.
     by_rounds: Vec<f64>,
 }
 
@@ -478,7 +479,7 @@ impl Lengths {
         Self { packets, rounds: all_rounds, by_rounds }
     }
 
-    /// The data packets of a connection that an instant falls into.
+    /// Draws the data packets of a connection that is active at a random time.
     fn draw_by_rounds(&self, random: &mut Random) -> u64 {
         let draw = random.unit() * self.rounds;
         let at = self.by_rounds.partition_point(|&up_to| up_to < draw);
@@ -511,12 +512,12 @@ impl Trains {
         Self { service, random, sizes, gaps, beginnings, under_way, opened: 0 }
     }
 
-    /// The trains that are under way at any time.
+    /// Starts the trains that are active at time 0.
     fn resume_all(&mut self) {
-        // A train of n packets is under way for n gaps, the one after its last packet counted.
+        // A train of n packets is active for n gaps, including the one after its last packet.
         let mean_length_ns = self.sizes.mean() * self.gaps.mean();
         for _ in 0..self.beginnings.under_way(mean_length_ns, &mut self.random) {
-            // The packets to come after the gap that time 0 falls into: one less than those of the gap.
+            // The packets after the gap that contains time 0: one less than those from the gap on.
             let left = self.sizes.draw_residual(&mut self.random) - 1;
             let first_ns = self.gaps.biased().draw(&mut self.random) * self.random.unit();
             if left > 0 {

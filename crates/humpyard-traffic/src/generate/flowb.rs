@@ -1,4 +1,4 @@
-//! `flowb`: the connections of `flow`, each service's time running fast and slow by turns.
+//! `flowb`: the connections of `flow`, with each service's time alternating between fast and slow.
 
 use humpyard_core::params;
 use humpyard_core::random::{Random, Seed};
@@ -60,17 +60,17 @@ impl Profile for Flowb {
     }
 }
 
-/// A model whose clock runs at speeds that change.
+/// A model whose clock changes its speed.
 struct Warped {
     flows: Flows,
     random: Random,
     speeds: [f64; 2],
     intervals: BoundedPareto,
     speed: f64,
-    /// Where this interval began and where it ends, by the model's clock.
+    /// The start and the end of the current interval, by the model's clock.
     from_ns: f64,
     to_ns: f64,
-    /// Where it began, by the clock of the traffic.
+    /// The start of the interval, by the clock of the traffic.
     began_ns: f64,
 }
 

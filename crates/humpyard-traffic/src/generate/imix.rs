@@ -1,4 +1,4 @@
-//! `imix`: the mix of packet lengths that routers are tested with.
+//! `imix`: the mix of packet lengths of router tests.
 
 use humpyard_core::params;
 use humpyard_core::policy::ParameterValue;
@@ -82,7 +82,7 @@ struct Mixed {
     lengths: Vec<(u32, u64)>,
     parts: u64,
     flows: u64,
-    /// Flows from this one on are IPv6.
+    /// The first IPv6 flow; all later ones are IPv6, too.
     first_ipv6: u64,
 }
 

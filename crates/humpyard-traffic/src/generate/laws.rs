@@ -1,5 +1,4 @@
-//! Laws of random numbers that models draw from, beside those of [`Random`]: how many packets a flow has, how long it is
-//! silent.
+//! Probability laws of the models, besides those of [`Random`]: packets per flow, durations of silence.
 
 use humpyard_core::name::{Named, unknown};
 use humpyard_core::params;
@@ -8,13 +7,13 @@ use humpyard_core::random::Random;
 
 use crate::error::TrafficError;
 
-/// A number with the normal law of mean 0 and deviation 1 (Box and Muller).
+/// Draws from the normal law with mean 0 and standard deviation 1 (Box and Muller).
 pub(super) fn normal(random: &mut Random) -> f64 {
     let radius = (-2.0 * libm::log(random.unit())).sqrt();
     radius * libm::cos(core::f64::consts::TAU * random.unit())
 }
 
-/// A number whose logarithm is normal; `median` is exceeded half of the time.
+/// A law whose logarithm is normal.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LogNormal {
     pub(super) median: f64,
@@ -30,7 +29,7 @@ impl LogNormal {
         self.median * libm::exp(self.sigma * self.sigma / 2.0)
     }
 
-    /// The law by which an instant finds the spans that it falls into: the longer, the likelier.
+    /// Returns the length-biased law: that of the span that contains a random time.
     pub(super) fn biased(&self) -> Self {
         Self { median: self.median * libm::exp(self.sigma * self.sigma), sigma: self.sigma }
     }
@@ -45,7 +44,7 @@ pub(super) struct BoundedPareto {
 }
 
 impl BoundedPareto {
-    /// The law of this shape and maximum whose mean is this; the mean lies between 0 and the maximum.
+    /// Returns the law with this shape, maximum and mean; the mean must lie between 0 and the maximum.
     pub(super) fn with_mean(shape: f64, mean: f64, maximum: f64) -> Self {
         let of = |minimum| Self { shape, minimum, maximum };
         // The mean rises with the minimum, from 0 to the maximum.
@@ -81,21 +80,21 @@ impl BoundedPareto {
         random.bounded_pareto(self.shape, self.minimum, self.maximum)
     }
 
-    /// The span that an instant falls into, and how much of it is still to come.
+    /// Draws the remaining part of the span that contains a random time.
     pub(super) fn draw_residual(&self, random: &mut Random) -> f64 {
-        // Weighted by its length, the law is a Pareto law with a tail exponent of one less.
+        // The length-biased law is a Pareto law with a tail exponent smaller by one.
         random.bounded_pareto(self.shape - 1.0, self.minimum, self.maximum) * random.unit()
     }
 }
 
-/// How many packets a flow has: at least 1.
+/// The law of packets per flow: at least 1.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum FlowSize {
-    /// Each the same.
+    /// A constant number.
     Constant(u64),
-    /// After each packet the flow ends with the same probability.
+    /// The flow ends after each packet with the same probability.
     Geometric { mean: f64 },
-    /// Few flows with most of the packets.
+    /// A few flows have most of the packets.
     Pareto(BoundedPareto),
 }
 
@@ -135,7 +134,7 @@ impl FlowSize {
         Self::Pareto(BoundedPareto::with_mean(shape, mean, maximum))
     }
 
-    /// The law that `constant:packets=..`, `geometric:mean=..` or `pareto:shape=..,mean=..,max=..` names.
+    /// Reads the law that `constant:packets=..`, `geometric:mean=..` or `pareto:shape=..,mean=..,max=..` names.
     pub(super) fn parse(text: &str) -> Result<Self, TrafficError> {
         let Named { name, parameters } = text.parse()?;
         Ok(match name.as_str() {
@@ -164,16 +163,16 @@ impl FlowSize {
         match *self {
             Self::Constant(packets) => packets,
             Self::Geometric { mean } => geometric(mean, random),
-            // Rounded either way, so that the mean stays.
+            // Random rounding keeps the mean.
             Self::Pareto(law) => ((law.draw(random) + random.unit()) as u64).max(1),
         }
     }
 
-    /// The packets that are still to come, this one counted, of the flow of a packet in the midst of traffic.
+    /// Draws the remaining packets of the flow of a random packet, this packet included.
     pub(super) fn draw_residual(&self, random: &mut Random) -> u64 {
         match *self {
             Self::Constant(packets) => 1 + random.below(packets),
-            // It has no memory.
+            // The law has no memory.
             Self::Geometric { mean } => geometric(mean, random),
             Self::Pareto(law) => law.draw_residual(random) as u64 + 1,
         }
@@ -215,7 +214,7 @@ mod tests {
         assert!((law.mean() - 110.17).abs() < 0.1);
     }
 
-    /// Packets of flows one after the other: the packets to come from a packet in their midst.
+    /// Compares with flows in sequence: the remaining packets from a random packet on.
     #[test]
     fn residuals_are_those_of_a_packet_in_the_midst() {
         let mut random = Seed(2).stream("test");

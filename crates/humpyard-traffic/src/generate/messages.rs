@@ -1,4 +1,5 @@
-//! `messages`: conversations of requests and answers over UDP and TCP, with bursts, heavy tails and one heavy flow.
+//! `messages`: conversations of requests and answers over UDP and TCP, with bursts, heavy tails and one heavy
+//! flow.
 
 use etherparse::TcpHeader;
 use humpyard_core::frame::Frame;
@@ -16,20 +17,20 @@ use super::text::Application;
 use crate::error::TrafficError;
 use crate::source::Source;
 
-/// Tail exponent of the number of packets of a conversation, as measured on real links.
+/// Tail exponent of the packets per conversation, as measured on real links.
 const SIZE_SHAPE: f64 = 1.3;
 /// The most packets of a conversation.
 const SIZE_MAX: f64 = 5_000.0;
-/// Tail exponent and limits of the bytes of an answer.
+/// Tail exponent and limits of the bytes per answer.
 const ANSWER_SHAPE: f64 = 1.1;
 const ANSWER_BYTES: (f64, f64) = (120.0, 6_000.0);
-/// Bursts have 1 to this many packets, each number as likely.
+/// Bursts have 1 to this many packets, uniformly distributed.
 const BURST_MAX: u64 = 6;
 /// Time on the wire of a byte at 10 Gbit/s, in tenths of a ns.
 const BYTE_TENTHS_NS: u64 = 8;
-/// Servers, beside that of the heavy flow.
+/// Number of servers, besides that of the heavy flow.
 const SERVERS: u64 = 250;
-/// The largest IP packet.
+/// The largest IP packet, in bytes.
 const IP_BYTES_MAX: usize = 1_500;
 
 params! {
@@ -62,9 +63,9 @@ pub(super) struct Messages {
     sizes: Random,
     expiry: Random,
     clock: PoissonClock,
-    /// When the packet after the last one can be on the wire at the earliest.
+    /// The earliest time of the next packet on the wire.
     free_ns: u64,
-    /// The longest time a packet takes on the wire: a fraction of the mean gap, lest a high rate cannot be kept.
+    /// The longest time of a packet on the wire: a fraction of the mean gap, so that a high rate is possible.
     wire_ns_max: u64,
     shares: Shares,
     packets: u64,
@@ -85,13 +86,13 @@ struct Shares {
     expiring: f64,
 }
 
-/// The burst that is going on: whose it is (none: the elephant's), and how many packets of it are still to come.
+/// The current burst: its conversation (`None`: the heavy flow), and its remaining packets.
 struct Burst {
     conversation: Option<usize>,
     left: u64,
 }
 
-/// Two endpoints that talk.
+/// A conversation between two endpoints.
 struct Conversation {
     number: u64,
     version: Version,
@@ -99,14 +100,14 @@ struct Conversation {
     client: Endpoint,
     server: Endpoint,
     application: Application,
-    /// State of TCP, or none over UDP.
+    /// The state of TCP. `None`: the conversation is over UDP.
     tcp: Option<Tcp>,
-    /// Packets still to come.
+    /// Remaining packets.
     left: u64,
     message: Message,
 }
 
-/// A TCP conversation: the next sequence numbers of client and server, and how far it is opened.
+/// A TCP conversation: the next sequence numbers of client and server, and the progress of its handshake.
 struct Tcp {
     next: [u32; 2],
     opened: Opened,
@@ -120,15 +121,15 @@ enum Opened {
     All,
 }
 
-/// A message under way.
+/// A message being sent.
 #[derive(Default)]
 struct Message {
     from_server: bool,
-    /// Its number in the conversation, from 1; 0 before the first.
+    /// Its number in the conversation, from 1; 0 before the first message.
     number: u32,
     length: usize,
     sent: usize,
-    /// Where in the prose its text starts.
+    /// The offset of its text in the prose.
     text: usize,
 }
 
@@ -189,7 +190,7 @@ impl Messages {
         let vlan = (random.unit() < self.shares.vlan).then(|| 100 + random.below(4) as u16);
         let applications = if udp { Application::OVER_UDP } else { Application::OVER_TCP };
         let application = applications[random.below(applications.len() as u64) as usize];
-        // No two conversations at a time have the same client; the heavy flow has the first.
+        // No two simultaneous conversations have the same client; the heavy flow has the first one.
         let client = self.addresses.client(number + 1, if udp { Protocol::Udp } else { Protocol::Tcp });
         let server = self.addresses.server(random.below(SERVERS), application.port());
         let tcp = (!udp).then(|| Tcp { next: [random.bits() as u32, random.bits() as u32], opened: Opened::Nothing });
@@ -207,7 +208,7 @@ impl Messages {
         }
     }
 
-    /// Whose the next packet is, and when it arrives.
+    /// Returns the conversation of the next packet, and its arrival time.
     fn schedule(&mut self) -> (Option<usize>, u64) {
         if self.burst.left == 0 {
             let start_ns = self.clock.tick(&mut self.arrivals);
@@ -222,7 +223,7 @@ impl Messages {
     }
 }
 
-/// The prose of a message starts before this byte.
+/// Upper limit of the offset at which a message's prose starts.
 const PROSE_START_MAX: usize = 2_000;
 
 impl Source for Messages {
@@ -258,7 +259,7 @@ impl Source for Messages {
 }
 
 impl Conversation {
-    /// The heavy flow: one endless answer, to a client that no other conversation has.
+    /// Returns the heavy flow: an endless answer, to a client of its own.
     fn elephant(addresses: &Addresses) -> Self {
         let application = Application::Web;
         Self {
@@ -274,7 +275,7 @@ impl Conversation {
         }
     }
 
-    /// Makes the next packet.
+    /// Returns the next packet.
     fn packet(
         &mut self,
         random: &mut Random,
@@ -297,7 +298,7 @@ impl Conversation {
         Parts { source, destination, version: self.version, vlan: self.vlan, hops, tcp, payload }.write(frame)
     }
 
-    /// The header of a TCP segment with data.
+    /// Returns the header of a TCP segment with data.
     fn data_header(&mut self, bytes: usize) -> Option<TcpHeader> {
         let tcp = self.tcp.as_mut()?;
         let mut header = tcp.header(self.message.from_server);
@@ -309,7 +310,7 @@ impl Conversation {
         Some(header)
     }
 
-    /// Fills the payload with the next part of the message, or with the first of the next message.
+    /// Fills the payload with the next part of the message, or with the first part of the next message.
     fn fill(&mut self, random: &mut Random, prose: &[u8], payload: &mut Vec<u8>) {
         let room = IP_BYTES_MAX - self.version.header_bytes() - if self.tcp.is_some() { 20 } else { 8 };
         if self.message.sent == self.message.length {
@@ -319,7 +320,7 @@ impl Conversation {
         let bytes = room.min(message.length - message.sent);
         self.application.head(payload, message.from_server, self.number, message.number);
         let head = payload.len();
-        // What lies before this part goes, and what it lacks comes from the prose.
+        // Removes the text before this part, and adds prose up to its length.
         payload.drain(..message.sent.min(head));
         payload.truncate(bytes);
         let start = message.text + message.sent.saturating_sub(head);
@@ -348,7 +349,7 @@ impl Conversation {
 }
 
 impl Tcp {
-    /// The next segment of the handshake, unless it is over.
+    /// Returns the next segment of the handshake. `None`: the handshake is complete.
     fn open(&mut self) -> Option<(bool, TcpHeader)> {
         let from_server = self.opened == Opened::Syn;
         let mut header = self.header(from_server);

@@ -1,4 +1,4 @@
-//! `mmpp`: Poisson arrivals whose rate goes up and down, for each service by itself.
+//! `mmpp`: Poisson arrivals whose rate alternates between two values, independently for each service.
 
 use std::sync::Arc;
 
@@ -62,13 +62,13 @@ impl Profile for Mmpp {
 
 /// One service.
 struct Modulated {
-    /// Which of the services.
+    /// The index of the service.
     index: usize,
     service: Service,
     random: Random,
-    /// Packets per ns in either state.
+    /// Rates in both states, in packets per ns.
     rates: [f64; 2],
-    /// Mean time in either state, in ns.
+    /// Mean times in both states, in ns.
     stays: [f64; 2],
     state: usize,
     until_ns: f64,
@@ -94,7 +94,7 @@ impl Model for Modulated {
             return None;
         }
         loop {
-            // Exponential gaps have no memory: one that ends in another state is drawn anew there.
+            // Exponential gaps have no memory: a gap that ends in another state is drawn again there.
             let at_ns = self.now_ns + self.random.exponential(1.0 / self.rates[self.state]);
             if at_ns >= self.until_ns {
                 self.now_ns = self.until_ns;

@@ -1,7 +1,7 @@
-//! Generated traffic: profiles by name, each with parameters that describe themselves.
+//! Generated traffic: named profiles with parameters.
 //!
-//! A specification is `PROFILE` or `PROFILE:name=value,name=value`; numbers may be written as `100_000`, `100k`, `2M` or
-//! `1G`. For a seed the packets are the same on every machine, byte for byte; their times count from 0.
+//! A specification is `PROFILE` or `PROFILE:name=value,name=value`; numbers may be written as `100_000`,
+//! `100k`, `2M` or `1G`. A seed gives the same packets on every machine, byte for byte; their times start at 0.
 
 mod addresses;
 mod compose;
@@ -46,7 +46,7 @@ use humpyard_core::random::Seed;
 use crate::error::TrafficError;
 use profile::{OpenedSource, Opener, Profile};
 
-/// A profile of the list.
+/// An entry of the list of profiles.
 struct Registered {
     name: &'static str,
     entry: fn() -> Entry,
@@ -61,7 +61,7 @@ impl Registered {
     }
 }
 
-/// All profiles, in reading order. A new profile is one line here.
+/// All profiles, in reading order. A new profile needs one line here.
 const PROFILES: &[Registered] = &[
     Registered::of::<poisson::Poisson>(),
     Registered::of::<messages::Messages>(),
@@ -91,7 +91,7 @@ fn open_one<P: Profile>(pairs: &[(String, String)], seed: Seed, open: Opener) ->
     P::open(&params, seed, description, open)
 }
 
-/// All parameters with their values, those that are not given with their defaults.
+/// Returns all parameters with their values; missing ones have their defaults.
 fn in_full<P: Profile>(pairs: &[(String, String)]) -> Vec<(String, String)> {
     let value = |parameter: Parameter| {
         let given = pairs.iter().rfind(|(name, _)| name.replace('_', "-") == parameter.name);
@@ -100,12 +100,12 @@ fn in_full<P: Profile>(pairs: &[(String, String)]) -> Vec<(String, String)> {
     P::Params::parameters().into_iter().map(value).collect()
 }
 
-/// Every profile, in reading order.
+/// Returns every profile, in reading order.
 pub fn entries() -> Vec<Entry> {
     PROFILES.iter().map(|profile| (profile.entry)()).collect()
 }
 
-/// Opens a generator by its specification, without the `gen:` before it; `open` opens the sources that it is made of.
+/// Opens a generator by its specification, without the `gen:` prefix; `open` opens the sources that it uses.
 ///
 /// # Errors
 /// If the profile or a parameter does not exist, or a value is outside its range.
@@ -123,7 +123,7 @@ pub(crate) fn open(specification: &str, seed: Seed, open: Opener) -> OpenedSourc
     }
 }
 
-/// The digits of a whole number with `_` between them, or `k`, `M` or `G` behind them.
+/// Returns the digits of a whole number, which may have `_` between them, or `k`, `M` or `G` behind them.
 fn digits(text: &str) -> Option<String> {
     let (digits, unit) = match text.as_bytes().last()? {
         b'k' => (&text[..text.len() - 1], 1_000),

@@ -1,4 +1,4 @@
-//! Traffic models: what comes when, before it has bytes; and the sources made of them.
+//! Traffic models, which determine packets before they have bytes, and the sources made from them.
 
 use std::sync::Arc;
 
@@ -11,22 +11,22 @@ use crate::header::Headers;
 use crate::source::{Numbered, NumberedFlows, Source};
 use crate::tunnel::Tunnels;
 
-/// Says which packet comes next, for ever, in the order of their times.
+/// An endless sequence of packets, in the order of their times.
 pub(super) trait Model: Send + 'static {
-    /// What it says of a packet: a [`Sketch`], or a [`Draw`](super::numbered::Draw) where flows have numbers.
+    /// Its description of a packet: a [`Sketch`], or a [`Draw`](super::numbered::Draw) if flows have numbers.
     type Packet: Timed;
 
-    /// The next packet; none if there never is one.
+    /// Returns the next packet. `None`: there will never be one.
     fn next(&mut self) -> Option<Self::Packet>;
 
-    /// Adds the next packets by the numbers of their flows, at most `most`. Returns false if there never is
-    /// another one, or its flows have no numbers.
+    /// Adds the next packets by the numbers of their flows, at most `most`. Returns false if there will be no
+    /// more packet, or the flows have no numbers.
     fn next_numbered(&mut self, packets: &mut Vec<Numbered>, most: usize) -> bool {
         one_by_one(|| self.next(), packets, most)
     }
 }
 
-/// As [`Model::next_numbered`], of the packets that `next` gives.
+/// Like [`Model::next_numbered`], for the packets that `next` returns.
 #[inline]
 pub(super) fn one_by_one<P: Timed>(
     mut next: impl FnMut() -> Option<P>,
@@ -40,12 +40,12 @@ pub(super) fn one_by_one<P: Timed>(
     true
 }
 
-/// Something that comes at a time.
+/// An item with a time.
 pub(super) trait Timed: Copy + Send {
-    /// When it comes, in ns.
+    /// Returns its time, in ns.
     fn time_ns(&self) -> u64;
 
-    /// The packet by the number of its flow; none if that has none.
+    /// Returns the packet by the number of its flow. `None`: the flow has no number.
     fn numbered(&self) -> Option<Numbered> {
         None
     }
@@ -59,7 +59,7 @@ impl Timed for Sketch {
 
 /// How packets of a model get headers.
 pub(super) trait Looks<P>: Send + 'static {
-    /// The packet with its headers.
+    /// Returns the packet with its headers.
     fn sketch(&self, packet: &P) -> Sketch;
 
     /// Fills the frame of the packet.
@@ -68,11 +68,11 @@ pub(super) trait Looks<P>: Send + 'static {
         writer.write(&self.sketch(packet), frame);
     }
 
-    /// The flows, if the model gives their numbers.
+    /// Returns the flows, if the model numbers them.
     fn numbered_flows(&self) -> Option<Arc<dyn NumberedFlows>>;
 }
 
-/// Packets whose model says everything of them.
+/// Packets with complete descriptions.
 pub(super) struct Complete;
 
 impl Looks<Sketch> for Complete {
@@ -86,7 +86,7 @@ impl Looks<Sketch> for Complete {
     }
 }
 
-/// A source that makes packets of what a model says.
+/// A source that makes packets from a model.
 pub(super) struct Generator<M, L> {
     model: M,
     looks: L,
@@ -97,14 +97,14 @@ pub(super) struct Generator<M, L> {
 }
 
 impl<M: Model<Packet = Sketch>> Generator<M, Complete> {
-    /// Opens a source that gives this number of packets of a model, of up to so many bytes.
+    /// Opens a source of this many packets of a model, of up to `length_max` bytes.
     pub(super) fn open(model: M, packets: u64, length_max: usize, description: String) -> OpenedSource {
         Self::open_as(model, Complete, packets, Writer::new(length_max, 0), description)
     }
 }
 
 impl<M: Model, L: Looks<M::Packet>> Generator<M, L> {
-    /// Opens a source that gives this number of packets of a model, which look like this.
+    /// Opens a source of this many packets of a model, which get their headers from `looks`.
     pub(super) fn open_as(model: M, looks: L, packets: u64, writer: Writer, description: String) -> OpenedSource {
         Ok(Box::new(Self { model, looks, writer, description, packets, made: 0 }))
     }
@@ -159,12 +159,12 @@ impl<M: Model, L: Looks<M::Packet>> Source for Generator<M, L> {
     }
 }
 
-/// One of several sources of packets that are merged: a model, or what draws several packets at once.
+/// One of several sources of packets to merge: a model, or a source that draws several packets at once.
 pub(super) trait Part: Send + 'static {
-    /// What it says of a packet.
+    /// Its description of a packet.
     type Packet: Timed;
 
-    /// Adds the next packets, in the order of their times; none if there never is another one.
+    /// Adds the next packets, in the order of their times. Adds none if there will be no more packet.
     fn draw(&mut self, packets: &mut Vec<Self::Packet>);
 }
 
@@ -176,18 +176,19 @@ impl<M: Model> Part for M {
     }
 }
 
-/// Several parts at a time, their packets in the order of time.
+/// Several parts, merged in the order of time.
 pub(super) struct Merged<P: Part> {
     lanes: Vec<Lane<P>>,
-    /// The times of the next packets and whose they are, in order; the last time there is where there is none.
+    /// The times of the next packets and their lanes, in order; the greatest time means that there is no
+    /// packet.
     order: Vec<(u64, usize)>,
 }
 
-/// A part, with packets that it drew.
+/// A part, with the packets that it drew.
 struct Lane<P: Part> {
     part: P,
     drawn: Vec<P::Packet>,
-    /// How many of these were given.
+    /// The number of these packets that were returned.
     given: usize,
 }
 
@@ -205,7 +206,7 @@ impl<P: Part> Lane<P> {
         self.part.draw(&mut self.drawn);
     }
 
-    /// When its next packet comes, in ns; the last time there is if there is none.
+    /// Returns the time of its next packet, in ns; the greatest time means that there is no packet.
     #[inline]
     fn time_ns(&self) -> u64 {
         self.drawn.get(self.given).map_or(u64::MAX, P::Packet::time_ns)
@@ -230,7 +231,7 @@ impl<P: Part> Merged<P> {
         Self { lanes, order }
     }
 
-    /// Moves the first entry of the order to its place, where its time is now this. That is mostly near.
+    /// Moves the first entry of the order to its place for this new time, which is mostly near.
     #[inline]
     fn reorder(&mut self, time_ns: u64) {
         let [first, rest @ ..] = self.order.as_mut_slice() else { return };
@@ -268,7 +269,7 @@ mod tests {
     use super::super::numbered::Draw;
     use super::*;
 
-    /// Packets with so long gaps, up to a limit.
+    /// Packets with random gaps, up to a limit.
     struct Gaps {
         random: Random,
         gap: u64,
@@ -287,7 +288,7 @@ mod tests {
         }
     }
 
-    /// Of equal times, the first model comes first; models end one after the other.
+    /// Among equal times, the first model comes first; models end one after the other.
     #[test]
     fn merged_packets_come_in_the_order_of_time() {
         for models in [0, 1, 2, 6, 40] {

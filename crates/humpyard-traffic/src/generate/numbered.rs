@@ -1,4 +1,4 @@
-//! Packets of flows that have numbers. A flow gets its addresses when a classifier asks for them, not with each packet.
+//! Packets of numbered flows. A flow gets its addresses when a classifier asks for them, not with each packet.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::sketch::{Sketch, Writer};
 use crate::header::Headers;
 use crate::source::{Numbered, NumberedFlows};
 
-/// A packet before its flow has addresses.
+/// A packet whose flow has no addresses yet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Draw {
     pub(super) time_ns: u64,
@@ -19,9 +19,9 @@ pub(super) struct Draw {
     pub(super) flow: u64,
     /// Length on the wire.
     pub(super) length: u32,
-    /// What a TCP header or an echo counts.
+    /// The sequence number of TCP or of an echo.
     pub(super) sequence: u32,
-    /// Where in the prose the payload starts, if the model says so.
+    /// The offset of the payload in the prose, if the model sets it.
     pub(super) text: u32,
 }
 
@@ -38,12 +38,13 @@ impl Timed for Draw {
     }
 }
 
-/// What packets look like, by the numbers of their flows.
+/// The headers of packets, by the numbers of their flows.
 pub(super) trait DrawnFlows: Send + Sync + 'static {
-    /// The packet. Addresses, ports and protocol depend on its flow's number alone, and no packet begins or ends a connection.
+    /// Returns the packet. Addresses, ports and protocol depend only on its flow's number, and no packet begins
+    /// or ends a connection.
     fn sketch(&self, draw: &Draw) -> Sketch;
 
-    /// Where in the prose the payload of its sketch starts.
+    /// Returns the offset of the payload of its sketch in the prose.
     fn text(&self, draw: &Draw) -> u32 {
         Sketch::text_at(draw.time_ns)
     }
@@ -55,12 +56,12 @@ impl<F: DrawnFlows> NumberedFlows for F {
     }
 }
 
-/// The flows of several services: the number of a flow is its number in its service times the services, plus that of its
-/// service.
+/// The flows of several services. The number of a flow is its number in its service, times the number of
+/// services, plus the number of its service.
 pub(super) struct ServiceFlows<const SERVICES: usize>(pub(super) [Service; SERVICES]);
 
 impl<const SERVICES: usize> ServiceFlows<SERVICES> {
-    /// The number of this flow of a service.
+    /// Returns the number of this flow of a service.
     pub(super) const fn number(service: usize, flow: u64) -> u64 {
         flow * SERVICES as u64 + service as u64
     }
@@ -111,7 +112,7 @@ mod tests {
         crate::open(source, Seed(3)).unwrap()
     }
 
-    /// All packets of a source, read in pieces.
+    /// Returns all packets of a source, read in pieces.
     fn numbered(mut source: impl Source) -> Vec<Numbered> {
         let mut packets = Vec::new();
         while source.next_numbered(&mut packets, 97).unwrap() {}
@@ -145,7 +146,7 @@ mod tests {
         assert!(!plain.next(&mut frame).unwrap());
     }
 
-    /// In tables that hold all flows, and in such that must end some.
+    /// With tables for all flows, and with smaller ones, in which flows end.
     #[test]
     fn packets_are_classified_alike_by_numbers_and_by_headers() {
         for specification in SOURCES {

@@ -1,4 +1,4 @@
-//! `onoff`: every service has a few sources that are on and off for heavy-tailed times.
+//! `onoff`: each service has a few sources, whose on and off times are heavy-tailed.
 
 use core::array::from_fn;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::protocol::Protocol;
 use super::services::{Gateway, LENGTH_MAX, Mix, Progress, Service};
 use super::sketch::Writer;
 
-/// The longest time that a source is on or off, in ns.
+/// The longest on or off time of a source, in ns.
 const SPAN_MAX_NS: f64 = 2e9;
 
 params! {
@@ -71,26 +71,26 @@ impl Profile for Onoff {
 
 /// The sources of one service.
 struct Switching {
-    /// Which of the services.
+    /// The index of the service.
     index: usize,
     service: Service,
     random: Random,
-    /// Laws of the times off and on, in ns.
+    /// Laws of the off and on times, in ns.
     spans: [BoundedPareto; 2],
-    /// Rate of a source that is on, in packets per ns.
+    /// Rate of an active source, in packets per ns.
     rate: f64,
     now_ns: f64,
     sources: Vec<Span>,
     /// The sources that are on.
     on: Vec<usize>,
-    /// The mean gap between packets while these are on, in ns.
+    /// The mean gap between packets with these sources on, in ns.
     gap_ns: f64,
-    /// Who is next to go on or off, and when.
+    /// The next source to switch, and the time.
     switching: (usize, f64),
     flows: u64,
 }
 
-/// A time on or off of a source.
+/// An on or off period of a source.
 struct Span {
     is_on: bool,
     until_ns: f64,
@@ -130,7 +130,7 @@ impl Switching {
         switching
     }
 
-    /// A source begins a flow.
+    /// Starts a flow of a source.
     fn begin(&mut self, at: usize) {
         self.on.push(at);
         self.sources[at].flow = self.flows;
@@ -138,14 +138,14 @@ impl Switching {
         self.flows += 1;
     }
 
-    /// Finds out what follows from who is on.
+    /// Computes the gap and the next switch from the sources that are on.
     fn find_next(&mut self) {
         let sources = self.sources.iter().enumerate().map(|(at, source)| (at, source.until_ns));
         self.switching = sources.min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((0, f64::INFINITY));
         self.gap_ns = 1.0 / (self.rate * self.on.len() as f64);
     }
 
-    /// The next source goes on or off.
+    /// Switches the next source on or off.
     fn switch(&mut self) {
         let (at, now_ns) = self.switching;
         self.now_ns = now_ns;
@@ -162,7 +162,7 @@ impl Switching {
     }
 }
 
-/// Packets that are drawn at once: few are drawn in vain when a switch interrupts them.
+/// Packets drawn at once: few are wasted when a switch interrupts them.
 const AT_ONCE: usize = 16;
 
 impl Part for Switching {
@@ -172,7 +172,7 @@ impl Part for Switching {
         packets.reserve_exact(AT_ONCE);
         while self.rate > 0.0 && packets.is_empty() {
             if self.on.is_empty() {
-                // The gap that the switch interrupts.
+                // Skips the gap that the switch interrupts.
                 self.random.bits();
                 self.switch();
             } else {
@@ -183,8 +183,8 @@ impl Part for Switching {
 }
 
 impl Switching {
-    /// Adds the next packets, up to that at which a source goes on or off. Random numbers come first: then the
-    /// gaps depend on nothing before them, and the processor makes several at once.
+    /// Adds the next packets, up to the one at which a source switches. Draws all random numbers first: then
+    /// the gaps are independent, and the processor computes several at once.
     fn draw_until_switch(&mut self, packets: &mut Vec<Draw>) {
         // A copy stays in registers.
         let (mut random, sources) = (self.random.clone(), self.on.len() as u64);
@@ -199,7 +199,7 @@ impl Switching {
         }
         let gaps_ns = bits.map(|bits| Random::exponential_of(bits, self.gap_ns));
         for at in 0..AT_ONCE {
-            // Exponential gaps have no memory: one that a switch interrupts is drawn anew.
+            // Exponential gaps have no memory: a gap that a switch interrupts is drawn again.
             if self.now_ns + gaps_ns[at] >= self.switching.1 {
                 self.random = after[at].clone();
                 self.switch();
@@ -211,7 +211,7 @@ impl Switching {
         self.random = random;
     }
 
-    /// The packet that comes now, of one of the sources that are on.
+    /// Returns the current packet, of one of the sources that are on.
     #[inline(always)]
     fn packet(&mut self, whose: usize, length: u32) -> Draw {
         let source = &mut self.sources[self.on[whose]];

@@ -1,4 +1,5 @@
-//! Real packets from their parts: Ethernet, perhaps a VLAN tag, IPv4 or IPv6, UDP or TCP, with right lengths and checksums.
+//! Builds real packets: Ethernet, perhaps a VLAN tag, IPv4 or IPv6, UDP or TCP, with correct lengths and
+//! checksums.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -18,12 +19,12 @@ pub(super) const HOPS: u8 = 64;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Endpoint {
     pub(super) side: Side,
-    /// Which of the hosts on that side: 24 bits of a client, 20 of a server.
+    /// The host number on that side: 24 bits for a client, 20 for a server.
     pub(super) host: u32,
     pub(super) port: u16,
 }
 
-/// The two sides of the network that benchmarks have between them.
+/// The two sides of the network around a benchmarked device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Side {
     Client,
@@ -31,8 +32,8 @@ pub(super) enum Side {
 }
 
 impl Endpoint {
-    /// An address of the prefixes set aside for private use (RFC 1918, RFC 4193): of 10.0.0.0/8 or 172.16.0.0/12, of
-    /// fd00:0:0:1::/64 or fd00:0:0:2::/64.
+    /// Returns an address of the prefixes for private use (RFC 1918, RFC 4193): of 10.0.0.0/8 or 172.16.0.0/12,
+    /// of fd00:0:0:1::/64 or fd00:0:0:2::/64.
     fn address(&self, version: Version) -> IpAddr {
         match version {
             Version::V4 => Ipv4Addr::from(self.ipv4()).into(),
@@ -54,7 +55,7 @@ impl Endpoint {
         [0xfd, 0, 0, 0, 0, 0, 0, network, 0, 0, 0, 0, 0, high, middle, low]
     }
 
-    /// A locally administered hardware address.
+    /// Returns a locally administered hardware address.
     pub(super) fn hardware(&self) -> [u8; 6] {
         let [_, high, middle, low] = self.host.to_be_bytes();
         [0x02, 0, if self.side == Side::Client { 1 } else { 2 }, high, middle, low]
@@ -68,7 +69,7 @@ pub(super) enum Version {
 }
 
 impl Version {
-    /// Bytes of an IP header without options.
+    /// Returns the length of an IP header without options, in bytes.
     pub(super) const fn header_bytes(self) -> usize {
         match self {
             Self::V4 => 20,
@@ -77,20 +78,20 @@ impl Version {
     }
 }
 
-/// What a packet is made of.
+/// The parts of a packet.
 pub(super) struct Parts<'a> {
     pub(super) source: Endpoint,
     pub(super) destination: Endpoint,
     pub(super) version: Version,
     pub(super) vlan: Option<u16>,
     pub(super) hops: u8,
-    /// A TCP header (its ports and checksum are set here), or none for UDP.
+    /// A TCP header, whose ports and checksum are set here. `None`: UDP.
     pub(super) tcp: Option<TcpHeader>,
     pub(super) payload: &'a [u8],
 }
 
 impl Parts<'_> {
-    /// Fills the frame with the packet; its time is not touched.
+    /// Fills the frame with the packet; its time stays.
     pub(super) fn write(self, frame: &mut Frame) -> Result<(), TrafficError> {
         frame.data.clear();
         let ethernet = PacketBuilder::ethernet2(self.source.hardware(), self.destination.hardware());
@@ -117,7 +118,7 @@ impl Parts<'_> {
         Ok(())
     }
 
-    /// The IP header; the builder fills in lengths, protocol and checksum.
+    /// Returns the IP header; the builder fills in lengths, protocol and checksum.
     fn ip(&self) -> Result<IpHeaders, TrafficError> {
         let addresses = (self.source.address(self.version), self.destination.address(self.version));
         match addresses {
@@ -144,12 +145,12 @@ impl Parts<'_> {
     }
 }
 
-/// Profiles keep to lengths that fit; should one not, the generator ends with this.
+/// Returns the error that ends a generator if a profile makes an invalid length, which would be a defect.
 fn impossible(error: impl ToString) -> TrafficError {
     TrafficError::unusable("generator", format!("it made a packet that does not exist: {}", error.to_string()))
 }
 
-/// Tests of what the profiles make.
+/// Checks of the profiles' packets.
 #[cfg(test)]
 pub(super) mod tests {
     use etherparse::{LaxNetSlice, LaxSlicedPacket, TransportSlice};
@@ -157,12 +158,12 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// All packets of a source.
+    /// Returns all packets of a source.
     pub(in super::super) fn frames(specification: &str, seed: u64) -> Vec<Frame> {
         all_of(&mut *crate::open(specification, Seed(seed)).unwrap())
     }
 
-    /// All packets that a source has.
+    /// Returns all packets of an open source.
     pub(in super::super) fn all_of(source: &mut dyn crate::Source) -> Vec<Frame> {
         let mut frames = Vec::new();
         let mut frame = Frame::default();
@@ -172,7 +173,7 @@ pub(super) mod tests {
         frames
     }
 
-    /// Asserts that a frame is a whole packet with right lengths and checksums.
+    /// Asserts that a frame is a complete packet with correct lengths and checksums.
     pub(in super::super) fn assert_sound(frame: &Frame) {
         assert_eq!(frame.wire_length as usize, frame.data.len());
         let packet = match frame.link {

@@ -8,8 +8,9 @@ const ROUNDS: usize = 4;
 
 /// A random bijection of the numbers below a bound.
 ///
-/// It is a Feistel network over the next even number of bits. A number that lands at or beyond the bound goes through it again, until it is
-/// below (cycle walking: Black, Rogaway. Ciphers with arbitrary finite domains. 2002): four passes in the mean at most.
+/// It is a Feistel network over the next even number of bits. A number that lands at or beyond the bound goes
+/// through it again until it is below (cycle walking: Black, Rogaway. Ciphers with arbitrary finite domains.
+/// 2002). The mean is at most four passes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Permutation {
     size: u64,
@@ -18,13 +19,13 @@ pub(super) struct Permutation {
 }
 
 impl Permutation {
-    /// A permutation of the numbers below `size`, which is from 1 to 2^62.
+    /// Returns a permutation of the numbers below `size`, which must be from 1 to 2^62.
     pub(super) fn new(size: u64, random: &mut Random) -> Self {
         let bits = u64::BITS - size.saturating_sub(1).leading_zeros();
         Self { size, half_bits: bits.div_ceil(2).max(1), keys: core::array::from_fn(|_| random.bits()) }
     }
 
-    /// The image of a number below the size.
+    /// Returns the image of a number below the size.
     #[inline]
     pub(super) fn of(&self, number: u64) -> u64 {
         debug_assert!(number < self.size, "{number} is not below {}", self.size);
@@ -79,7 +80,8 @@ mod tests {
     #[test]
     fn neighbours_are_torn_apart() {
         let permutation = Permutation::new(1 << 24, &mut Seed(1).stream("test"));
-        // Every bit of the image changes for half of the neighbours: 5 deviations of 4,096 throws are 160.
+        // Every bit of the image differs for half of the neighbours: 5 standard deviations of 4,096 throws are
+        // 160.
         for bit in 0..24 {
             let flips = (0..4_096u64)
                 .filter(|&number| (permutation.of(2 * number) ^ permutation.of(2 * number + 1)) >> bit & 1 == 1)

@@ -1,4 +1,4 @@
-//! `poisson`: packets of one length at Poisson instants, their flows drawn uniformly.
+//! `poisson`: packets of one length at Poisson arrival times, from uniformly drawn flows.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ params! {
 }
 
 choice! {
-    /// What the packets are.
+    /// The kinds of packets.
     pub(super) enum Mixture {
         /// UDP.
         Udp = "udp",
@@ -51,11 +51,11 @@ choice! {
 choice! {
     /// The IP versions of the flows.
     pub(super) enum Versions {
-        /// IPv4 alone.
+        /// Only IPv4.
         V4 = "4",
-        /// IPv6 alone.
+        /// Only IPv6.
         V6 = "6",
-        /// Every other flow in IPv6.
+        /// Every other flow is IPv6.
         Mixed = "mixed",
     }
 }
@@ -65,13 +65,13 @@ pub(super) struct Poisson {
     clock: PoissonClock,
     flows: u64,
     length: u32,
-    /// Services with the sums of their shares up to each, or none for UDP alone.
+    /// Services, each with the sum of the shares up to it. Empty: UDP alone.
     services: Vec<(f64, Service)>,
     /// Next sequence numbers of the flows of each service.
     progress: Vec<Progress>,
 }
 
-/// UDP flows of which every other may have another version.
+/// UDP flows, of which every other may have another IP version.
 struct UdpFlows {
     versions: [Version; 2],
     addresses: Addresses,
@@ -89,7 +89,7 @@ impl DrawnFlows for UdpFlows {
     }
 }
 
-/// Sequence numbers that are kept; flows beyond share them.
+/// Sequence numbers kept; further flows share them.
 const PROGRESS_MAX: u64 = 65_536;
 
 impl Profile for Poisson {
@@ -134,7 +134,7 @@ impl Profile for Poisson {
 }
 
 impl Poisson {
-    /// A packet of one of the services.
+    /// Returns a packet of one of the services.
     fn of_service(&mut self, time_ns: u64) -> Draw {
         let draw = self.random.unit();
         let last = self.services.len() - 1;
@@ -148,18 +148,18 @@ impl Poisson {
     }
 }
 
-/// Packets that are drawn at once.
+/// Packets drawn at once.
 const AT_ONCE: usize = 64;
 
 impl Poisson {
-    /// Adds the next packets, at most [`AT_ONCE`], which are UDP. All random bits come first: then the gaps depend
-    /// on nothing before them, and the processor makes several at once.
+    /// Adds the next packets, at most [`AT_ONCE`], which are UDP. Draws all random bits first: then the gaps
+    /// are independent, and the processor computes several at once.
     fn next_udp(&mut self, packets: &mut Vec<Numbered>, count: usize) {
         let (mut bits, mut flows) = ([0; AT_ONCE], [0; AT_ONCE]);
         for (bits, flow) in bits.iter_mut().zip(&mut flows).take(count) {
             *bits = self.random.bits();
             *flow = self.random.below(self.flows);
-            // Where its text begins, which nobody sees.
+            // Skips the draw of the text's offset, which is not needed.
             self.random.below(u64::from(self.length));
         }
         let gaps = bits.map(|bits| self.clock.gap_of(bits));
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(flows.len(), 16);
         assert_eq!(flows.keys().filter(|key| key.network == Network::Ipv6).count(), 8);
         assert!(flows.values().all(|&packets| packets.abs_diff(2_500) < 250), "{flows:?}");
-        // Gaps that vary as much as their mean: Poisson.
+        // The gaps vary as much as their mean: Poisson.
         let gaps: Vec<f64> =
             frames.windows(2).map(|pair| pair[1].time.since(pair[0].time).as_ns() as f64 / 500.0).collect();
         let variance = gaps.iter().map(|gap| (gap - 1.0) * (gap - 1.0)).sum::<f64>() / gaps.len() as f64;

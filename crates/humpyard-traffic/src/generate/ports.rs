@@ -1,19 +1,20 @@
-//! Laws of ports: how often connections have which, as found in captures.
+//! Laws of ports: their frequencies among the connections of captures.
 //!
-//! Source: the unicast connections of 387 captures with TCP (23,843 connections) and 366 with UDP (3,774), of homes, offices, factories
-//! and single applications; each capture counts the same. `cargo run --release -p humpyard-traffic --example port_law -- DIRECTORY ...`
-//! prints what captures have. Server ports that less than 2 % have are one range here, that of registered ports.
+//! Source: the unicast connections of 387 captures with TCP (23,843 connections) and 366 with UDP (3,774), of
+//! homes, offices, factories and single applications. Each capture has the same weight. `cargo run --release -p
+//! humpyard-traffic --example port_law -- DIRECTORY ...` prints the ports of captures. Server ports with a
+//! share below 2 % form one range here, that of registered ports.
 
 use super::protocol::Protocol;
 
-/// Ports that connections of a protocol have.
+/// The law of a protocol's ports.
 #[derive(Debug)]
 pub(super) struct PortLaw {
     servers: &'static [Share],
     clients: &'static [Share],
 }
 
-/// The share of connections, in thousandths, whose port is from `first` to `last`: each of these as often.
+/// The share of connections, in thousandths, whose port is from `first` to `last`, uniformly distributed.
 #[derive(Debug)]
 struct Share {
     thousandths: u32,
@@ -66,7 +67,7 @@ const UDP: PortLaw = PortLaw {
 };
 
 impl PortLaw {
-    /// The law of a protocol; `None`: it has no ports.
+    /// Returns the law of a protocol. `None`: it has no ports.
     pub(super) const fn of(protocol: Protocol) -> Option<&'static Self> {
         match protocol {
             Protocol::Tcp => Some(&TCP),
@@ -75,18 +76,18 @@ impl PortLaw {
         }
     }
 
-    /// A server's port, by 32 random bits.
+    /// Returns a server's port for 32 random bits.
     pub(super) fn server(&self, draw: u32) -> u16 {
         pick(self.servers, draw)
     }
 
-    /// A client's port, by 32 random bits.
+    /// Returns a client's port for 32 random bits.
     pub(super) fn client(&self, draw: u32) -> u16 {
         pick(self.clients, draw)
     }
 }
 
-/// The upper half of the draw says which share, the lower half which of its ports.
+/// Picks a share by the upper half of the draw, and a port in it by the lower half.
 fn pick(shares: &[Share], draw: u32) -> u16 {
     let (mut part, place) = (((draw >> 16) * 1_000) >> 16, draw & 0xffff);
     let found = shares.iter().find(|share| {
@@ -120,7 +121,7 @@ mod tests {
             let n = 200_000;
             let ports: Vec<u16> = (0..n).map(|_| pick(shares, random.bits() as u32)).collect();
             for (at, share) in shares.iter().enumerate() {
-                // Another share's range may have the port, too.
+                // Another share's range may contain the port, too.
                 let also = |port: u16| shares[..at].iter().any(|other| other.first == port && other.last == port);
                 let inside = |port: &&u16| (share.first..=share.last).contains(*port) && !also(**port);
                 let found = ports.iter().filter(inside).count() as f64 / f64::from(n);

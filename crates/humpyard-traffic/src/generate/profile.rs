@@ -1,4 +1,4 @@
-//! What a profile of generated traffic is.
+//! The interface of profiles.
 
 use humpyard_core::policy::Params;
 use humpyard_core::random::Seed;
@@ -6,20 +6,20 @@ use humpyard_core::random::Seed;
 use crate::error::TrafficError;
 use crate::source::Source;
 
-/// A kind of traffic that can be generated.
+/// A kind of traffic to generate.
 pub(super) trait Profile {
     const NAME: &'static str;
-    /// What it is, in one line.
+    /// Its description, in one line.
     const SUMMARY: &'static str;
-    /// What it models, and how.
+    /// The traffic that it models, and the method.
     const SOURCE: &'static str;
     type Params: Params;
 
-    /// Makes the source; `description` names it in full. Sources that it is made of are opened by `open`.
+    /// Returns the source; `description` is its full name, and `open` opens the sources that it uses.
     fn open(params: &Self::Params, seed: Seed, description: String, open: Opener) -> OpenedSource;
 }
 
-/// A source, or why there is none.
+/// A source, or the error of opening it.
 pub(crate) type OpenedSource = Result<Box<dyn Source + Send>, TrafficError>;
 
 /// Opens a source by its name.

@@ -1,12 +1,13 @@
-//! Other addresses for a packet that is there already, and the checksums that follow from them.
+//! Changes the addresses of existing packets, and updates their checksums.
 
 use etherparse::ip_number;
 use humpyard_core::frame::Frame;
 
 use crate::header::Headers;
 
-/// Changes the addresses of an IP packet by a function of source and destination, each 4 or 16 bytes. Checksums that were
-/// right stay right, and wrong ones stay wrong (RFC 1624). Answers whether there were addresses to change.
+/// Changes the addresses of an IP packet by a function of source and destination, each 4 or 16 bytes. Correct
+/// checksums stay correct, and wrong ones stay wrong (RFC 1624). Returns whether there were addresses to
+/// change.
 pub(super) fn addresses(frame: &mut Frame, headers: &Headers, change: impl FnOnce(&mut [u8], &mut [u8])) -> bool {
     let Some(ip) = headers.ip_offset.map(|offset| offset as usize) else { return false };
     let is_v4 = headers.version() == Some(4);
@@ -23,7 +24,7 @@ pub(super) fn addresses(frame: &mut Frame, headers: &Headers, change: impl FnOnc
     if let Some(checksum) = transport_checksum(frame, headers, ip) {
         let is_udp = headers.key.protocol == ip_number::UDP.0;
         let none = frame.data.get(checksum..checksum + 2) == Some(&[0, 0]);
-        // A UDP checksum of 0 says that there is none.
+        // A UDP checksum of 0 means that there is none.
         if !(is_udp && none) {
             update(&mut frame.data, checksum, difference);
         }
@@ -34,7 +35,7 @@ pub(super) fn addresses(frame: &mut Frame, headers: &Headers, change: impl FnOnc
     true
 }
 
-/// Where the checksum is that covers the addresses, if the packet has one.
+/// Returns the offset of the checksum that covers the addresses, if the packet has one.
 fn transport_checksum(frame: &Frame, headers: &Headers, ip: usize) -> Option<usize> {
     let transport = headers.transport_offset? as usize;
     if headers.fragment && !is_first_fragment(&frame.data, headers, ip, transport) {
@@ -49,14 +50,14 @@ fn transport_checksum(frame: &Frame, headers: &Headers, ip: usize) -> Option<usi
     }
 }
 
-/// Whether a fragment has the transport header in it.
+/// Returns whether a fragment contains the transport header.
 fn is_first_fragment(data: &[u8], headers: &Headers, ip: usize, transport: usize) -> bool {
     let (at, mask) =
         if headers.version() == Some(4) { (ip + 6, 0x1fff) } else { (transport.saturating_sub(6), 0xfff8) };
     data.get(at..at + 2).is_some_and(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]) & mask == 0)
 }
 
-/// What must be added to the complement of a checksum when these bytes change.
+/// Returns the value to add to the complement of a checksum when these bytes change.
 fn difference(before: &[u8], after: &[u8]) -> u32 {
     let words = |bytes: &[u8]| -> u32 {
         bytes.chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum()

@@ -107,13 +107,13 @@ pub(crate) fn scaled(
 
 /// A copy of the traffic.
 struct Turn {
-    /// It begins so long after the traffic's own beginning; what was before comes behind its end.
+    /// Its start, in ns after the traffic's start; the traffic before this point follows behind its end.
     shift_ns: u64,
-    /// A connection whose hash is up to this is in it.
+    /// The copy contains the connections whose hash is at most this.
     keep: u64,
 }
 
-/// The traffic itself, and its copies.
+/// Returns the traffic itself, and its copies.
 fn turns(factor: f64, lasts_ns: u64, random: &mut Random) -> Vec<Turn> {
     let whole = factor as u64;
     let part = factor - whole as f64;
@@ -123,7 +123,7 @@ fn turns(factor: f64, lasts_ns: u64, random: &mut Random) -> Vec<Turn> {
     }
     let all = kept.len() as f64;
     let one = |(number, keep): (usize, u64)| {
-        // Far from each other, and not at a fixed distance.
+        // Copies are far apart, at irregular distances.
         let turned = (number as f64 - 0.5 + random.unit()) / all;
         Turn { shift_ns: if number == 0 { 0 } else { (turned * lasts_ns as f64) as u64 }, keep }
     };
@@ -135,10 +135,10 @@ pub(crate) struct Scaled {
     description: String,
     first: Time,
     lasts_ns: u64,
-    /// How the input ends, if it does not end well.
+    /// The damage of the input, if any.
     damage: Option<TrafficError>,
     copies: Vec<Replica>,
-    /// When each copy has its next packet, from the first one on.
+    /// The time of each copy's next packet, earliest first.
     next: BinaryHeap<Reverse<(u64, usize)>>,
     latest_ns: u64,
 }
@@ -171,7 +171,7 @@ impl Source for Scaled {
     }
 }
 
-/// One copy on its way through the input.
+/// A copy's progress through the input.
 struct Replica {
     input: String,
     seed: Seed,
@@ -181,7 +181,7 @@ struct Replica {
     number: u64,
     hasher: KeyHasher,
     maps: std::sync::Arc<[Maps; 2]>,
-    /// Whether it is past the end of the input, and at its beginning again.
+    /// Whether it has passed the end of the input, and continues at its start.
     turned: bool,
     first: Time,
     lasts_ns: u64,
@@ -191,7 +191,7 @@ struct Replica {
 }
 
 impl Replica {
-    /// Reads the next packet that is in this copy and answers when it comes, from the beginning on.
+    /// Reads this copy's next packet. Returns its time, from the start on.
     fn advance(&mut self) -> Result<Option<u64>, TrafficError> {
         let shift_ns = self.turn.shift_ns;
         loop {
@@ -222,7 +222,8 @@ impl Replica {
         }
     }
 
-    /// Whether the packet's connection is in this copy; it then gets the copy's addresses.
+    /// Returns whether this copy contains the packet's connection, and if so changes the packet's addresses to
+    /// the copy's.
     fn take(&mut self) -> bool {
         let headers = Headers::parse(&self.frame);
         if self.turn.keep < u64::MAX && self.hasher.flow(&headers.key.connection()) > self.turn.keep {
@@ -231,7 +232,7 @@ impl Replica {
         if self.number == 0 {
             return true;
         }
-        // What was cut in two by the turn is two flows.
+        // A flow cut by the end of the input becomes two flows.
         let map = 2 * (self.number - 1) + u64::from(self.turned);
         let [ipv4, ipv6] = &*self.maps;
         let is_v4 = headers.version() == Some(4);
@@ -241,7 +242,7 @@ impl Replica {
             maps.change(destination, map);
         });
         if !changed && self.frame.link == LinkType::Ethernet && self.frame.data.len() >= 12 {
-            // The sender's hardware address: a local one.
+            // The sender's hardware address becomes a local one.
             let number = (map as u16 + 1).to_be_bytes();
             self.frame.data[6] |= 2;
             self.frame.data[7] ^= number[0];
@@ -251,10 +252,10 @@ impl Replica {
     }
 }
 
-/// What must be known of the input before.
+/// The properties of the input that must be known first.
 struct Survey {
     first: Time,
-    /// From the first packet to one mean gap after the last.
+    /// Time from the first packet to one mean gap after the last, in ns.
     lasts_ns: u64,
     damage: Option<TrafficError>,
     ipv4: Prefixes,
@@ -295,14 +296,14 @@ impl Survey {
     }
 }
 
-/// The 24-bit prefixes that addresses of the input have.
+/// The 24-bit prefixes of the input's addresses.
 struct Prefixes {
     what: &'static str,
-    /// Byte of an address at which the prefix starts.
+    /// Offset of the prefix in an address, in bytes.
     at: usize,
     /// Prefixes of the input.
     used: Bits,
-    /// These, and those that no copy may have.
+    /// These prefixes, and those that no copy may use.
     taken: Bits,
 }
 
@@ -314,12 +315,12 @@ impl Prefixes {
         Self { what: "IPv4", at: 0, used: Bits::new(), taken }
     }
 
-    /// The first two bytes of an IPv6 address say what kind it is; the next ones tell sites apart.
+    /// The first two bytes of an IPv6 address give its kind; the next ones distinguish sites.
     fn ipv6() -> Self {
         Self { what: "IPv6", at: 2, used: Bits::new(), taken: Bits::new() }
     }
 
-    /// Whether an address names one host, so that a copy may have another.
+    /// Returns whether an address belongs to one host, so that a copy may change it.
     fn is_host(address: &[u8]) -> bool {
         match address.len() {
             4 => (1..224).contains(&address[0]),
@@ -331,7 +332,7 @@ impl Prefixes {
         u32::from_be_bytes([0, address[self.at], address[self.at + 1], address[self.at + 2]])
     }
 
-    /// An address of the input.
+    /// Adds an address of the input.
     fn note(&mut self, address: &[u8]) {
         if Self::is_host(address) {
             let prefix = self.prefix(address);
@@ -340,7 +341,8 @@ impl Prefixes {
         }
     }
 
-    /// Prepares so many maps: to free prefixes, spread as at random, so that linear hashes spread the copies.
+    /// Prepares this many maps to free prefixes. The prefixes look random, so that linear hashes spread the
+    /// copies.
     fn plan(mut self, maps: u64, input: &str, random: &mut Random) -> Result<Maps, TrafficError> {
         self.used.count();
         self.taken.count();
@@ -356,15 +358,15 @@ impl Prefixes {
     }
 }
 
-/// The prefixes that copies get for those of the input.
+/// The prefixes of the copies, for those of the input.
 struct Maps {
     prefixes: Prefixes,
-    /// Of the ranks of the free prefixes.
+    /// A permutation of the ranks of the free prefixes.
     spread: Permutation,
 }
 
 impl Maps {
-    /// Gives an address the prefix that it has by this map. No two prefixes of all maps are the same.
+    /// Writes the prefix of this map into an address. All prefixes of all maps are different.
     fn change(&self, address: &mut [u8], map: u64) {
         let Prefixes { at, used, taken, .. } = &self.prefixes;
         if Prefixes::is_host(address) {
@@ -375,10 +377,10 @@ impl Maps {
     }
 }
 
-/// A set of 24-bit numbers that knows how many are below each.
+/// A set of 24-bit numbers, with the count of members below each number.
 struct Bits {
     words: Vec<u64>,
-    /// Ones before each word, and in all; filled by [`Bits::count`].
+    /// Members before each word, and in all; computed by [`Bits::count`].
     before: Vec<u32>,
 }
 
@@ -415,7 +417,7 @@ impl Bits {
         u64::from(self.before[word]) + u64::from((self.words[word] & ((1 << bit) - 1)).count_ones())
     }
 
-    /// The number that is not in the set and has so many such below it.
+    /// Returns the number that is not in the set and has this many such numbers below it.
     fn zero(&self, rank: u64) -> u32 {
         let zeros_before = |word: usize| 64 * word as u64 - u64::from(self.before[word]);
         let (mut low, mut high) = (0, self.words.len());
@@ -462,11 +464,11 @@ mod tests {
         assert!(scaled.windows(2).all(|pair| pair[0].time <= pair[1].time));
         scaled.iter().for_each(assert_sound);
         let (before, after) = (by_connection(&original), by_connection(&scaled));
-        // The original is there unchanged.
+        // The original traffic is unchanged.
         for (key, frames) in &before {
             assert_eq!(&after[key], frames);
         }
-        // Flows under way where a copy was cut are two.
+        // Flows that were active where a copy was cut are two flows.
         let cut = after.len() - 3 * before.len();
         assert!(cut <= 2 * 450, "{cut}");
         let hosts = |keys: &BTreeMap<FlowKey, Vec<Frame>>| -> BTreeSet<[u8; 16]> {

@@ -1,5 +1,5 @@
-//! The six services of a gateway between IPv4 and IPv6: TCP, UDP and ICMP over either, with their shares of the packets and
-//! their packet lengths.
+//! The six services of a gateway between IPv4 and IPv6: TCP, UDP and ICMP over either, with their shares of the
+//! packets and their packet lengths.
 
 use humpyard_core::random::{Random, Seed};
 
@@ -9,15 +9,15 @@ use super::packet::{Endpoint, FRAME_BYTES_MIN, Version};
 use super::protocol::Protocol;
 use super::sketch::{Segment, Sketch, Transport};
 
-/// Ethernet lengths of TCP packets of mixed flows, each with the share of packets that are longer.
+/// Ethernet lengths of TCP packets of mixed flows, in bytes, each with the share of longer packets.
 const TCP_LENGTHS: [(f64, u32); 3] = [(0.42, 64), (0.17, 576), (0.0, 1_514)];
-/// Least and greatest Ethernet length of UDP packets, all as likely.
+/// Least and greatest Ethernet length of UDP packets, in bytes, uniformly distributed.
 const UDP_LENGTHS: (u32, u32) = (64, 576);
-/// Payload of an echo, in bytes, as common programs send it.
+/// Payload of an echo, in bytes, as in common programs.
 const ECHO_BYTES: u32 = 56;
-/// An Ethernet header.
+/// Length of an Ethernet header, in bytes.
 const ETHERNET_BYTES: u32 = 14;
-/// The longest Ethernet frame that is made.
+/// The longest Ethernet frame made, in bytes.
 pub(super) const LENGTH_MAX: u32 = 1_514;
 
 /// One of the services.
@@ -27,16 +27,16 @@ pub(super) struct Service {
     pub(super) version: Version,
     /// Its share of all packets.
     pub(super) share: f64,
-    /// Bytes of all headers of its packets.
+    /// Length of all headers of its packets, in bytes.
     header_bytes: u32,
-    /// The ends of its flows.
+    /// The endpoints of its flows.
     addresses: Addresses,
 }
 
 /// The flows of the six services.
 pub(super) type Gateway = ServiceFlows<6>;
 
-/// Shares of the packets. TCP has what UDP and ICMP leave.
+/// Shares of the packets. TCP has the rest.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mix {
     pub(super) udp: f64,
@@ -45,9 +45,9 @@ pub(super) struct Mix {
 }
 
 impl Mix {
-    /// The services of a profile, with their shares.
+    /// Returns the services of a profile, with their shares.
     pub(super) fn services(&self, profile: &str, seed: Seed) -> [Service; 6] {
-        // What is asked for of more than there is comes off ICMP.
+        // Reduces ICMP's share so that shares sum to 1.
         let icmp = self.icmp.min(1.0 - self.udp);
         let shares = [(Protocol::Tcp, 1.0 - self.udp - icmp), (Protocol::Udp, self.udp), (Protocol::Icmp, icmp)];
         core::array::from_fn(|at| {
@@ -60,7 +60,7 @@ impl Mix {
     }
 }
 
-/// A name for random streams.
+/// Returns the name of a random stream.
 const fn service_name(version: Version, protocol: Protocol) -> &'static str {
     match (version, protocol) {
         (Version::V4, Protocol::Tcp) => "v4-tcp",
@@ -72,7 +72,7 @@ const fn service_name(version: Version, protocol: Protocol) -> &'static str {
     }
 }
 
-/// Bytes of all headers of a packet.
+/// Returns the length of all headers of a packet, in bytes.
 const fn header_bytes(protocol: Protocol, version: Version) -> u32 {
     let transport = match protocol {
         Protocol::Tcp => 20,
@@ -82,17 +82,17 @@ const fn header_bytes(protocol: Protocol, version: Version) -> u32 {
 }
 
 impl Service {
-    /// A name for random streams.
+    /// Returns the name of its random stream.
     pub(super) const fn name(&self) -> &'static str {
         service_name(self.version, self.protocol)
     }
 
-    /// Client and server of a flow.
+    /// Returns client and server of a flow.
     pub(super) fn ends(&self, flow: u64) -> (Endpoint, Endpoint) {
         self.addresses.ends(flow, self.protocol)
     }
 
-    /// A packet from its client.
+    /// Returns a packet from the client.
     pub(super) fn sketch(&self, time_ns: u64, length: u32, ends: (Endpoint, Endpoint), sequence: u32) -> Sketch {
         let transport = match self.protocol {
             Protocol::Tcp => Transport::Tcp(Segment { sequence, acknowledgment: 1, flags: Segment::ACK }),
@@ -102,14 +102,14 @@ impl Service {
         Sketch::new(time_ns, length, self.version, ends, transport)
     }
 
-    /// Ethernet length of its shortest packet.
+    /// Returns the Ethernet length of its shortest packet, in bytes.
     #[inline]
     const fn length_min(&self) -> u32 {
         let headers = self.header_bytes;
         if headers > FRAME_BYTES_MIN as u32 { headers } else { FRAME_BYTES_MIN as u32 }
     }
 
-    /// Ethernet length of a packet.
+    /// Returns a random Ethernet length of a packet, in bytes.
     #[inline]
     pub(super) fn length(&self, random: &mut Random) -> u32 {
         match self.protocol {
@@ -126,7 +126,7 @@ impl Service {
     }
 }
 
-/// What a flow's next packet says of itself, so that it follows the one before.
+/// The progress of a flow, by which its next packet follows the previous one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Progress {
     /// The next TCP sequence number of either end, or of the next echo.
@@ -134,7 +134,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// The client's next packet, of this length.
+    /// Returns the client's next packet, of this length.
     pub(super) fn sketch(
         &mut self,
         time_ns: u64,
@@ -145,14 +145,14 @@ impl Progress {
         service.sketch(time_ns, length, ends, self.advance(length, service))
     }
 
-    /// The same of a flow that has this number.
+    /// Returns the next packet of the flow with this number.
     #[inline]
     pub(super) fn draw(&mut self, time_ns: u64, length: u32, flow: u64, service: &Service) -> Draw {
         let sequence = self.advance(length, service);
         Draw { time_ns, flow, length: length.max(service.length_min()), sequence, text: 0 }
     }
 
-    /// What the next packet, of this length, says of itself.
+    /// Returns the sequence number of the next packet, of this length.
     #[inline]
     fn advance(&mut self, length: u32, service: &Service) -> u32 {
         let passed = match service.protocol {

@@ -1,8 +1,8 @@
-//! A packet before it has bytes, and how it gets them.
+//! Sketches of packets, and their conversion to bytes.
 //!
-//! A model says of each packet when it comes, whose it is and how long. [`Writer`] makes the frame: Ethernet (or none), IPv4
-//! or IPv6, TCP, UDP or ICMP echo, with right lengths and checksums. The payload is a stretch of prose whose sums are known
-//! beforehand, so that a checksum takes as long for 9,000 bytes as for 60.
+//! A model gives the time, the flow and the length of each packet. [`Writer`] makes the frame: Ethernet (or
+//! none), IPv4 or IPv6, TCP, UDP or ICMP echo, with correct lengths and checksums. The payload is a part of a
+//! prose text with precomputed sums, so that a checksum takes the same time for 9,000 bytes as for 60.
 
 use core::ops::Range;
 
@@ -18,20 +18,20 @@ use super::text::{self, Application};
 use crate::header::{FIN_SYN_RST, FlowKey, Headers, Kind, Network};
 use crate::tunnel::Tunnels;
 
-/// Stretches of prose start before this byte, unless a model says otherwise.
+/// Upper limit of the payload's offset in the prose, unless a model sets the offset.
 const STARTS: u64 = 1_024;
-/// An Ethernet header.
+/// Length of an Ethernet header, in bytes.
 const ETHERNET_BYTES: usize = 14;
-/// The longest headers: Ethernet, IPv6, TCP.
+/// Length of the longest headers, in bytes: Ethernet, IPv6, TCP.
 const HEADERS_MAX: usize = ETHERNET_BYTES + 40 + 20;
-/// The longest IP packet.
+/// Length of the longest IP packet, in bytes.
 const IP_BYTES_MAX: usize = 65_535;
 
-/// A packet before it has bytes.
+/// The description of a packet without bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sketch {
     pub(super) time_ns: u64,
-    /// Length on the wire, with the Ethernet header if there is one; raised to what the headers take.
+    /// Length on the wire in bytes, including any Ethernet header; raised to the length of the headers.
     pub(super) length: u32,
     pub(super) version: Version,
     pub(super) source: Endpoint,
@@ -39,13 +39,13 @@ pub(super) struct Sketch {
     pub(super) transport: Transport,
     /// Whether the frame starts with the IP header.
     pub(super) raw: bool,
-    /// Where in the prose the payload starts.
+    /// The offset of the payload in the prose.
     pub(super) text: u32,
-    /// What an application says first, before the prose.
+    /// The text of an application before the prose.
     pub(super) says: Option<Saying>,
 }
 
-/// The first words of a payload.
+/// The start of a payload.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Saying {
     pub(super) application: Application,
@@ -53,19 +53,19 @@ pub(super) struct Saying {
     pub(super) conversation: u64,
 }
 
-/// What follows the IP header.
+/// The part behind the IP header.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Transport {
     Udp,
     Tcp(Segment),
-    /// An echo request, or the reply to it; its identifier is the source's port.
+    /// An echo request, or its reply; its identifier is the source's port.
     Echo {
         sequence: u16,
         reply: bool,
     },
 }
 
-/// What a TCP header says beside the ports.
+/// The fields of a TCP header besides the ports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Segment {
     pub(super) sequence: u32,
@@ -80,7 +80,7 @@ impl Segment {
 }
 
 impl Sketch {
-    /// A packet over Ethernet with prose in it.
+    /// Returns a packet over Ethernet with prose as payload.
     pub(super) fn new(
         time_ns: u64,
         length: u32,
@@ -93,30 +93,32 @@ impl Sketch {
         Self { time_ns, length, version, source, destination, transport, raw: false, text, says: None }
     }
 
-    /// Where in the prose the payload of a packet at this time starts, unless a model says otherwise.
+    /// Returns the payload's offset in the prose for a packet at this time, unless a model sets the offset.
     pub(super) fn text_at(time_ns: u64) -> u32 {
         (mix(time_ns) % STARTS) as u32
     }
 
-    /// Bytes of all headers.
+    /// Returns the length of all headers, in bytes.
     fn header_bytes(&self) -> usize {
         let link = if self.raw { 0 } else { ETHERNET_BYTES };
         link + self.version.header_bytes() + self.transport.header_bytes()
     }
 
-    /// Bytes behind the headers: what is left of the length, as far as an IP packet goes.
+    /// Returns the length of the payload, in bytes: the rest of the packet's length, up to the longest IP
+    /// packet.
     pub(super) fn payload_bytes(&self) -> usize {
         let room = IP_BYTES_MAX - self.version.header_bytes() - self.transport.header_bytes();
         (self.length as usize).saturating_sub(self.header_bytes()).min(room)
     }
 
-    /// Length of the frame.
+    /// Returns the length of the frame.
     pub(super) fn wire_length(&self) -> u32 {
         let bytes = self.header_bytes() + self.payload_bytes();
         if self.raw { bytes as u32 } else { bytes.max(FRAME_BYTES_MIN) as u32 }
     }
 
-    /// What [`Source::next_headers`](crate::Source::next_headers) gives of the packet: without tunnels it is not written.
+    /// Sets the frame and the headers for [`Source::next_headers`](crate::Source::next_headers). Without
+    /// tunnels, it does not write the packet.
     pub(super) fn heading(&self, writer: &mut Writer, frame: &mut Frame, tunnels: Tunnels, headers: &mut Headers) {
         if tunnels == Tunnels::NONE {
             frame.time = Time::from_ns(self.time_ns);
@@ -128,7 +130,7 @@ impl Sketch {
         }
     }
 
-    /// What the headers of the frame say.
+    /// Returns the headers of the frame.
     pub(super) fn headers(&self) -> Headers {
         let (mut source, mut destination) = ([0; 16], [0; 16]);
         let network = match self.version {
@@ -170,7 +172,7 @@ impl Transport {
         }
     }
 
-    /// The protocol's number over this version of IP.
+    /// Returns the protocol's number over this version of IP.
     const fn protocol(&self, version: Version) -> u8 {
         match (self, version) {
             (Self::Udp, _) => ip_number::UDP.0,
@@ -181,48 +183,49 @@ impl Transport {
     }
 }
 
-/// Makes frames of sketches.
+/// Makes frames from sketches.
 pub(super) struct Writer {
     prose: Vec<u8>,
-    /// Sum of the bytes before each place, the even ones times 256.
+    /// Sum of the bytes before each offset, with the even ones times 256.
     sums: Vec<u64>,
     saying: Vec<u8>,
-    /// Headers of flows, each at the number of its flow modulo [`KEPT`]. Empty until the first is kept.
+    /// Headers of flows, each at its flow's number modulo [`KEPT`]. Empty before the first.
     kept: Vec<Kept>,
 }
 
-/// Flows of which a writer keeps the headers.
+/// Number of flows whose headers a writer keeps.
 const KEPT: usize = 1_024;
 
-/// The headers of a flow of UDP packets, which differ by their checksum alone as long as they have the same length.
+/// The headers of a flow of UDP packets. At the same length, they differ only by their checksum.
 #[derive(Clone)]
 struct Kept {
     /// The number of the flow.
     flow: u64,
     /// Length of the packets.
     length: u32,
-    /// Bytes behind the headers.
+    /// Length of the payload, in bytes.
     payload: u32,
     written: Written,
     header: [u8; HEADERS_MAX],
 }
 
-/// Headers that were written, but for the transport's checksum.
+/// Written headers, without the transport's checksum.
 #[derive(Clone, Default)]
 struct Written {
-    /// Bytes of all headers.
+    /// Length of all headers, in bytes.
     bytes: usize,
-    /// The sum of everything that the checksum covers except the payload.
+    /// The sum of all data that the checksum covers, except the payload.
     sum: Sum16BitWords,
-    /// Where the checksum is.
+    /// Offset of the checksum.
     checksum_at: usize,
-    /// Whether the transport is UDP, where a checksum of 0 means that there is none. Other transports keep a 0: all ones would
-    /// be the same sum, but some receivers reject it.
+    /// Whether the transport is UDP, where a checksum of 0 means that there is none. Other transports keep a 0:
+    /// all ones would be an equal sum, but some receivers reject it.
     no_zero: bool,
 }
 
 impl Writer {
-    /// A writer of packets up to so many bytes, whose prose starts before `starts`.
+    /// Returns a writer of packets up to `length_max` bytes, whose payloads start before offset `starts` of the
+    /// prose.
     pub(super) fn new(length_max: usize, starts: usize) -> Self {
         let prose = text::prose(length_max + starts.max(STARTS as usize));
         let mut sum = 0;
@@ -235,7 +238,7 @@ impl Writer {
         Self { prose, sums, saying: Vec::new(), kept: Vec::new() }
     }
 
-    /// Fills the frame.
+    /// Fills the frame with the packet.
     pub(super) fn write(&mut self, sketch: &Sketch, frame: &mut Frame) {
         let payload = sketch.payload_bytes();
         let said = self.say(sketch, payload);
@@ -248,9 +251,9 @@ impl Writer {
         fill(frame, sketch.time_ns, link, [&header[..written.bytes], &self.saying[..said], &self.prose[prose]]);
     }
 
-    /// As [`Self::write`], of a packet whose flow has a number. `sketch` must give headers that depend on that number, the length
-    /// and the sequence number alone, and a payload that starts at `text`. Keeps the headers of UDP packets over Ethernet for the
-    /// next packet of the flow.
+    /// Like [`Self::write`], for a packet whose flow has a number. The headers of `sketch` must depend only on
+    /// that number, the length and the sequence number; its payload must start at `text`. Keeps the headers of
+    /// UDP packets over Ethernet for the flow's next packet.
     pub(super) fn write_drawn(&mut self, draw: &Draw, text: u32, sketch: impl FnOnce() -> Sketch, frame: &mut Frame) {
         let place = draw.flow as usize % KEPT;
         if self.kept.get(place).is_none_or(|kept| (kept.flow, kept.length) != (draw.flow, draw.length)) {
@@ -281,15 +284,15 @@ impl Writer {
         self.kept[draw.flow as usize % KEPT] = kept;
     }
 
-    /// The sum of what is said first, in this number of bytes, and a stretch of prose.
+    /// Returns the sum of the application's text, of this length, and a part of the prose.
     fn payload_sum(&self, said: usize, prose: &Range<usize>) -> Sum16BitWords {
         Sum16BitWords::new()
             .add_slice(&self.saying[..said])
             .add_2bytes(self.prose_sum(prose.start, prose.end).to_be_bytes())
     }
 
-    /// Says what is to be said, in at most `room` bytes, and answers in how many: an even number, lest the sums of the prose
-    /// are shifted.
+    /// Writes the application's text, in at most `room` bytes. Returns its length, which is even: an odd one
+    /// would shift the sums of the prose.
     fn say(&mut self, sketch: &Sketch, room: usize) -> usize {
         let Some(saying) = sketch.says else { return 0 };
         saying.application.head(&mut self.saying, saying.from_server, saying.conversation, 1);
@@ -299,7 +302,7 @@ impl Writer {
         self.saying.len().min(room & !1)
     }
 
-    /// Sum of a stretch of prose as 16-bit words, as far as a checksum sees it.
+    /// Returns the sum of a part of the prose as 16-bit words, modulo the checksum's base.
     fn prose_sum(&self, start: usize, end: usize) -> u16 {
         let mut sum = self.sums[end] - self.sums[start];
         while sum > 0xffff {
@@ -310,7 +313,7 @@ impl Writer {
     }
 }
 
-/// Fills a frame with these parts, and pads it to the shortest length of Ethernet.
+/// Fills a frame with these parts, and pads it to Ethernet's minimum length.
 #[inline]
 fn fill<const PARTS: usize>(frame: &mut Frame, time_ns: u64, link: LinkType, parts: [&[u8]; PARTS]) {
     let data = &mut frame.data;
@@ -333,7 +336,7 @@ impl Written {
     }
 }
 
-/// Writes all headers but the transport's checksum, before a payload of this number of bytes.
+/// Writes all headers except the transport's checksum, before a payload of this length.
 fn write_headers(out: &mut [u8; HEADERS_MAX], sketch: &Sketch, payload: usize) -> Written {
     let mut at = 0;
     if !sketch.raw {
@@ -346,7 +349,7 @@ fn write_headers(out: &mut [u8; HEADERS_MAX], sketch: &Sketch, payload: usize) -
     let transport_bytes = sketch.transport.header_bytes() + payload;
     let protocol = sketch.transport.protocol(sketch.version);
     let (ip, rest) = out[at..].split_at_mut(sketch.version.header_bytes());
-    // The sum of what both ends know beside the transport's own bytes.
+    // The sum of the pseudo-header.
     let mut pseudo = match sketch.version {
         Version::V4 => write_ipv4(ip, sketch, transport_bytes, protocol),
         Version::V6 => write_ipv6(ip, sketch, transport_bytes, protocol),
@@ -355,7 +358,7 @@ fn write_headers(out: &mut [u8; HEADERS_MAX], sketch: &Sketch, payload: usize) -
     let header = &mut rest[..sketch.transport.header_bytes()];
     let (source, destination) = (sketch.source.port.to_be_bytes(), sketch.destination.port.to_be_bytes());
     let length = (transport_bytes as u16).to_be_bytes();
-    // Sums are made of the values: bytes just written in pieces are slow to read back as words.
+    // Sums use the values: bytes just written in pieces are slow to read back as words.
     let (sum, checksum_at) = match sketch.transport {
         Transport::Udp => {
             header[..2].copy_from_slice(&source);
@@ -401,13 +404,13 @@ fn write_headers(out: &mut [u8; HEADERS_MAX], sketch: &Sketch, payload: usize) -
     }
 }
 
-/// Writes an IPv4 header and answers the sum of its addresses.
+/// Writes an IPv4 header. Returns the sum of its addresses.
 fn write_ipv4(ip: &mut [u8], sketch: &Sketch, transport_bytes: usize, protocol: u8) -> Sum16BitWords {
     let ip_bytes = ((ip.len() + transport_bytes) as u16).to_be_bytes();
     let (source, destination) = (sketch.source.ipv4(), sketch.destination.ipv4());
     ip[0] = 0x45;
     ip[2..4].copy_from_slice(&ip_bytes);
-    // Not to be fragmented.
+    // The flag that forbids fragmentation.
     ip[6] = 0x40;
     ip[8] = HOPS;
     ip[9] = protocol;
@@ -419,7 +422,7 @@ fn write_ipv4(ip: &mut [u8], sketch: &Sketch, transport_bytes: usize, protocol: 
     addresses()
 }
 
-/// Writes an IPv6 header and answers the sum of its addresses.
+/// Writes an IPv6 header. Returns the sum of its addresses.
 fn write_ipv6(ip: &mut [u8], sketch: &Sketch, transport_bytes: usize, protocol: u8) -> Sum16BitWords {
     let (source, destination) = (sketch.source.ipv6(), sketch.destination.ipv6());
     ip[0] = 0x60;
@@ -476,7 +479,7 @@ mod tests {
         }
     }
 
-    /// Of more flows than are kept, some of which have the place of another; of two lengths and all transports.
+    /// With more flows than are kept, so that some share a place, with two lengths and all transports.
     #[test]
     fn kept_headers_are_those_of_the_sketch() {
         let mut random = Seed(1).stream("test");

@@ -1,4 +1,4 @@
-//! `spc`: 32 flows of four applications, each just saturating its share of the engines.
+//! `spc`: 32 flows of four applications, each of which just saturates its share of the engines.
 
 use humpyard_core::random::{Random, Seed};
 use humpyard_core::{choice, params};
@@ -10,7 +10,8 @@ use super::profile::{OpenedSource, Opener, Profile};
 use super::protocol::Protocol;
 use super::sketch::{Sketch, Transport};
 
-/// An application of the prototype router: what a packet takes, in us of its 167 MHz engine, fixed and for each byte.
+/// An application of the prototype router: the time of a packet on its 167 MHz engine, in us, fixed and per
+/// byte.
 #[derive(Clone, Copy)]
 pub(super) struct Application {
     pub(super) fixed: f64,
@@ -23,7 +24,7 @@ impl Application {
     pub(super) const FEC: Self = Self { fixed: 320.0, per_byte: 9.2 };
     const FORWARD: Self = Self { fixed: 51.0, per_byte: 0.0 };
 
-    /// Time for a packet of this length, in us.
+    /// Returns the time of a packet of this length, in us.
     pub(super) fn time(&self, length: f64) -> f64 {
         self.fixed + self.per_byte * length
     }
@@ -36,15 +37,15 @@ const APPLICATIONS: [(Application, [u32; 4]); 4] = [
     (Application::COMPRESS, [200, 400, 600, 800]),
     (Application::FEC, [200, 400, 600, 800]),
 ];
-/// Port of the first application; the others follow.
+/// Port of the first application; the others have the next ports.
 pub(super) const PORT: u16 = 5_200;
 
 choice! {
-    /// When the flows have their first packets.
+    /// The times of the flows' first packets.
     pub(super) enum Start {
         /// All at 0.
         Together = "together",
-        /// Each at a random place of its period.
+        /// Each at a random time within its period.
         Random = "random",
     }
 }
@@ -89,7 +90,7 @@ impl Profile for Spc {
     }
 }
 
-/// A flow with a packet at every step.
+/// A flow with equally spaced packets.
 struct Paced {
     ends: (Endpoint, Endpoint),
     length: u32,
@@ -130,12 +131,12 @@ impl Model for PacedFlows {
     }
 }
 
-/// Client and server of a flow of an application.
+/// Returns client and server of a flow of an application.
 pub(super) fn ends(addresses: &Addresses, flow: u64, application: u16) -> (Endpoint, Endpoint) {
     addresses.ends_at(flow, Protocol::Udp, PORT + application)
 }
 
-/// A packet that starts with its IP header.
+/// Returns a packet that starts with its IP header.
 pub(super) fn raw(time_ns: u64, length: u32, ends: (Endpoint, Endpoint)) -> Sketch {
     Sketch { raw: true, ..Sketch::new(time_ns, length, Version::V4, ends, Transport::Udp) }
 }

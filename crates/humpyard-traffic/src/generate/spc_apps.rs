@@ -1,4 +1,4 @@
-//! `spc-apps`: packets of many applications, for schedulers that keep an engine at one of them.
+//! `spc-apps`: packets of many applications, for schedulers that keep an engine at one application.
 
 use humpyard_core::random::{Random, Seed};
 use humpyard_core::{choice, params};
@@ -10,7 +10,7 @@ use super::profile::{OpenedSource, Opener, Profile};
 use super::sketch::Sketch;
 use super::spc::{Application, ends, raw};
 
-/// IP lengths: up to which part of the packets, from how many bytes, to how many.
+/// IP lengths: the cumulative share of packets, and the least and the greatest length, in bytes.
 const LENGTHS: [(f64, u32, u32); 3] = [(0.5, 64, 64), (0.8, 300, 576), (1.0, 576, 1_000)];
 /// Mean IP length, in bytes.
 const LENGTH_MEAN: f64 = 321.8;
@@ -18,11 +18,11 @@ const LENGTH_MEAN: f64 = 321.8;
 const KINDS: [Application; 3] = [Application::ENCRYPT, Application::COMPRESS, Application::FEC];
 
 choice! {
-    /// What the applications have the same of.
+    /// The quantity that is equal for all applications.
     pub(super) enum Equal {
-        /// As many bytes.
+        /// Equal bytes.
         Bytes = "bytes",
-        /// As much work.
+        /// Equal work.
         Work = "work",
     }
 }
@@ -81,7 +81,7 @@ impl Profile for SpcApps {
     }
 }
 
-/// Up to each application, the sum of the shares of packets.
+/// Returns the cumulative shares of packets.
 fn sums(shares: Vec<f64>) -> Vec<f64> {
     let mut sum = 0.0;
     shares
@@ -97,7 +97,7 @@ struct Apps {
     random: Random,
     addresses: Addresses,
     clock: PoissonClock,
-    /// Before and after the change.
+    /// Cumulative shares before and after the change.
     shares: [Vec<f64>; 2],
     change: u64,
     flows: u64,

@@ -1,4 +1,4 @@
-//! A source as a parameter of another one.
+//! Specifications of sources as parameters of other sources.
 
 use humpyard_core::policy::ParameterValue;
 
@@ -7,7 +7,7 @@ use humpyard_core::policy::ParameterValue;
 pub(super) struct Specification(pub(super) String);
 
 impl Specification {
-    /// As it reads outside.
+    /// Returns the specification in its usual form.
     pub(super) fn text(&self) -> String {
         self.0.replace(';', ",")
     }

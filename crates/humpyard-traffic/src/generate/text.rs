@@ -1,4 +1,5 @@
-//! What generated packets carry: prose and messages of our own writing, about a yard where trains are sorted.
+//! Payloads of generated packets: prose and messages written for this purpose, about a yard where trains are
+//! sorted.
 
 use std::io::Write;
 
@@ -30,12 +31,12 @@ If all switches fail at once, the rule is to stop; if one fails, the rule is to 
 At six the local comes in with eleven cars, of which ten are always late and one is always early. \
 ";
 
-/// At least `length` bytes of prose.
+/// Returns at least `length` bytes of prose.
 pub(super) fn prose(length: usize) -> Vec<u8> {
     PROSE.bytes().cycle().take(length.max(PROSE.len())).collect()
 }
 
-/// What an application's messages look like, and on which port it listens.
+/// An application: the form of its messages, and its port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Application {
     /// Requests for documents, with headers.
@@ -49,9 +50,9 @@ pub(super) enum Application {
 }
 
 impl Application {
-    /// Those that run over TCP.
+    /// The applications over TCP.
     pub(super) const OVER_TCP: [Self; 3] = [Self::Web, Self::Web, Self::Control];
-    /// Those that run over UDP.
+    /// The applications over UDP.
     pub(super) const OVER_UDP: [Self; 3] = [Self::Telemetry, Self::Log, Self::Control];
 
     pub(super) const fn port(self) -> u16 {
@@ -93,7 +94,7 @@ impl Application {
     }
 }
 
-/// One request in a hundred is of the kind that intrusion detectors look for.
+/// One request in a hundred looks like those that intrusion detectors search for.
 fn web_request(out: &mut Vec<u8>, conversation: u64, number: u32) -> std::io::Result<()> {
     const SUSPICIOUS: [&str; 4] = [
         "/tracks/../../../etc/passwd",

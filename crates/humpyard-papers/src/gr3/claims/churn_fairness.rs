@@ -16,7 +16,7 @@ use crate::harness::{About, Column, Experiment, Note, Plots, Range, Row, Scale, 
 use humpyard_lab::LabError;
 use humpyard_plot::{Axis, BarPlot};
 
-/// The policies, with the range of errors of the specification.
+/// The policies, with the specification's range of errors.
 const POLICIES: [(&str, (f64, f64)); 11] = [
     ("wf2q+", (-1.5, 0.9)),
     ("eevdf", (-1.5, 0.9)),
@@ -32,11 +32,11 @@ const POLICIES: [(&str, (f64, f64)); 11] = [
 ];
 const CLIENTS: usize = 30;
 const WEIGHT_MAX: u64 = 40;
-/// One packet in so many of its own is the last of a client for a while.
+/// One in this many of a client's packets is its last for a while.
 const BLOCK: u64 = 20;
-/// After one slot in so many a client that is idle wakes.
+/// One in this many slots wakes an idle client.
 const WAKE: u64 = 50;
-/// Runs, and the slots of each.
+/// Runs (quick, full), and the slots of each.
 const RUNS: (u32, u32) = (10, 100);
 const SLOTS: u32 = 5000;
 
@@ -68,7 +68,7 @@ impl Experiment for ChurnFairness {
         let policy = POLICIES[part].0;
         let spec = policy.parse()?;
         let rows = (0..scale.of(RUNS)).map(|run| {
-            // All policies see the same clients.
+            // All policies get the same clients.
             let (least, greatest) = run_errors(&spec, &mut seed.stream(&format!("gr3-churn-fairness/{run}")))?;
             Ok(vec![policy.into(), run.into(), SLOTS.into(), least.into(), greatest.into()])
         });
@@ -98,14 +98,14 @@ impl Experiment for ChurnFairness {
     }
 }
 
-/// One run: the least service error, before a packet, and the greatest, after one.
+/// Runs one draw. Returns the least service error, before a packet, and the greatest, after one.
 fn run_errors(spec: &PolicySpec, random: &mut Random) -> Result<(f64, f64), BuildError> {
     let weights = weights((0..CLIENTS).map(|_| 1 + random.below(WEIGHT_MAX) as u32));
     let setup =
         SchedulerConfig { clients: CLIENTS, longest: 1, weights: weights.to_vec(), ..SchedulerConfig::default() };
     let mut processor = Processor { policy: spec.build_share(&setup)?, now: Time::ZERO };
     let weights: Vec<f64> = weights.iter().map(|weight| weight.get().into()).collect();
-    // The error of each client that is awake.
+    // The error of each active client.
     let mut errors = vec![Some(0.0); CLIENTS];
     (0..CLIENTS).for_each(|client| processor.wake(client));
     let (mut least, mut greatest) = (0.0f64, 0.0f64);
@@ -138,10 +138,10 @@ fn run_errors(spec: &PolicySpec, random: &mut Random) -> Result<(f64, f64), Buil
     Ok((least, greatest))
 }
 
-/// A policy that is told of one packet of each client at a time, of one unit of work.
+/// A processor whose policy sees one packet of each client at a time, of one unit of work.
 struct Processor {
     policy: AnyShare,
-    /// A nanosecond a packet.
+    /// The time, which advances by 1 ns per packet.
     now: Time,
 }
 
@@ -156,19 +156,19 @@ impl Processor {
         self.policy.on_wake(self.now, packet.client, &packet);
     }
 
-    /// The client that was served has another packet.
+    /// Offers the next packet of the client that was served.
     fn offer(&mut self, client: usize) {
         let packet = Self::packet(client);
         self.policy.on_arrival(self.now, packet.client, &packet, 1);
         self.policy.on_head(self.now, packet.client, &packet);
     }
 
-    /// The client that was served has no other.
+    /// Makes the client that was served idle.
     fn block(&mut self, client: usize) {
         self.policy.on_idle(self.now, ClientId::from_index(client));
     }
 
-    /// Serves one packet: whose.
+    /// Serves one packet. Returns its client.
     fn serve(&mut self) -> usize {
         let client = self.policy.pick(self.now, CoreId(0)).expect("a policy that is work conserving").index();
         let packet = Self::packet(client);
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
     use crate::harness::testing::quick;
 
-    /// The specification has the errors of one set of runs.
+    /// The specification's errors come from one set of runs.
     #[test]
     fn errors_are_at_most_twice_those_of_the_specification() {
         let data = quick(&ChurnFairness);
@@ -194,7 +194,8 @@ mod tests {
         }
     }
 
-    /// Who takes turns by weight strays by whole turns, who looks at eligibility by about a slot.
+    /// Policies that serve turns by weight are wrong by whole turns; those that check eligibility, by about a
+    /// slot.
     #[test]
     fn policies_are_told_apart() {
         let found = |policy: &str| run_errors(&policy.parse().unwrap(), &mut Seed(1).stream("test")).unwrap();

@@ -1,4 +1,4 @@
-//! Adversaries of round robins that keep what is left of a turn: PROPORTIONAL_SHARE sections 2.2 and 2.11.
+//! Adversaries of round robins that keep the rest of a turn: PROPORTIONAL_SHARE sections 2.2 and 2.11.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, Id};
@@ -16,16 +16,16 @@ use crate::harness::{
 use humpyard_lab::LabError;
 use humpyard_plot::LinePlot;
 
-/// Work of a slot, and the longest packet.
+/// Work of a slot, and of the longest packet.
 const SLOT: u32 = 1000;
-/// Numbers of clients of the first adversary.
+/// Numbers of clients with the first adversary.
 const CLIENTS: [usize; 6] = [32, 64, 128, 256, 512, 1024];
-/// Rounds of its runs, in each of which everybody is entitled to its weight in slots.
+/// Number of rounds per run; in each, every client is entitled to its weight in slots.
 const ROUNDS: u64 = 8;
-/// The policies, each with the work of the first packet of a light client that leaves the most of a turn, or takes the
-/// most.
+/// The policies, each with the first packet's work of a light client that leaves the most of a turn, or exceeds
+/// it the most.
 const POLICIES: [(&str, u32); 3] = [("drr", 1), ("drr:surplus=true", SLOT - 1), ("gr3", 1)];
-/// Numbers of clients of the second.
+/// Numbers of clients with the second adversary.
 const STRATIFIED: [usize; 4] = [6, 8, 10, 12];
 
 const COLUMNS: &[Column] = columns![
@@ -88,7 +88,7 @@ impl Experiment for Deficit {
     }
 }
 
-/// The largest error against the adversary of deficits, by the number of clients.
+/// Returns the largest error against the adversary of deficits, by number of clients.
 fn deficits<'a>(data: &'a Table, policy: &'a str) -> impl Iterator<Item = (f64, f64)> {
     let rows = data.rows_of("adversary", "deficits").of("policy", policy);
     rows.map(|row| (row.number("clients"), row.number("error_max").max(-row.number("error_min"))))
@@ -125,7 +125,7 @@ fn strata<'a>(data: &'a Table, policy: &'a str, clients: usize) -> TableRow<'a> 
     rows.next().expect("a row for each policy and number of clients")
 }
 
-/// The range of the heavy client's error, in slots, where light clients' first packets take this work.
+/// Returns the range of the heavy client's error, in slots, if the light clients' first packets have this work.
 fn deficit_errors(spec: &PolicySpec, clients: usize, first: u32) -> Result<(f64, f64), LabError> {
     let heavy = ClientId(0);
     let weights = weights((0..clients).map(|client| if client == 0 { clients as u32 - 1 } else { 1 }));
@@ -141,7 +141,7 @@ fn deficit_errors(spec: &PolicySpec, clients: usize, first: u32) -> Result<(f64,
     let mut ready = AlwaysReady::new(&setup, order, work, || spec.build_share(&setup))?;
     let in_rounds = !spec.to_string().ends_with("gr3");
     let (mut least, mut greatest) = (0.0f64, 0.0f64);
-    // Half of the weights are the heavy client's: its error is half of what it has had more than the others together.
+    // The heavy client has half of the weights: its error is half of its lead over all others together.
     let (mut ahead, mut before) = (0i64, None);
     let end = ROUNDS * 2 * clients as u64 * u64::from(SLOT);
     let mut done = 0;
@@ -159,7 +159,7 @@ fn deficit_errors(spec: &PolicySpec, clients: usize, first: u32) -> Result<(f64,
     Ok((least, greatest))
 }
 
-/// Both policies with one client of half the capacity and others of a part of 2^-N.
+/// Runs both policies with one client of half the capacity, and others of a part of 2^-N.
 fn stratified(clients: usize, seed: Seed) -> Result<Vec<Row>, LabError> {
     let capacity = 1u32 << clients;
     let weights = weights((0..clients).map(|client| if client == 0 { capacity / 2 } else { 1 }));
@@ -181,7 +181,8 @@ mod tests {
     use super::*;
     use crate::harness::testing::quick;
 
-    /// Each other client adds half a slot to the error of deficit round robins, whichever way they keep what is left.
+    /// Each other client adds half a slot to the error of deficit round robins, whether they keep deficits or
+    /// surpluses.
     #[test]
     fn deficits_add_up_to_half_a_slot_each() {
         for (policy, first) in &POLICIES[..2] {
@@ -190,7 +191,7 @@ mod tests {
         }
     }
 
-    /// The errors and the longest runs of the specification's example.
+    /// The errors and the longest runs equal those of the specification's example.
     #[test]
     fn strata_keep_the_heavy_client_waiting() {
         let data = quick(&Deficit);
@@ -202,14 +203,15 @@ mod tests {
         assert!(gr3.magnitude() <= 1.0, "{gr3}");
     }
 
-    /// Two clients of weight 1: after a round the light one has had 1 of 1000 units, and is 999 behind the other.
+    /// Two clients of weight 1: after a round, the light one has had 1 of 1000 units, and is 999 behind the
+    /// other.
     #[test]
     fn errors_are_half_of_what_one_is_ahead() {
         let (least, greatest) = deficit_errors(&"drr".parse().unwrap(), 2, 1).unwrap();
         assert_eq!((least, greatest), (0.0, 0.4995));
     }
 
-    /// Where every packet takes a slot, deficits are 0 and rounds end without an error.
+    /// If every packet takes a slot, deficits are 0, and rounds end without an error.
     #[test]
     fn without_an_adversary_rounds_end_even() {
         assert_eq!(deficit_errors(&"drr".parse().unwrap(), 64, SLOT).unwrap(), (0.0, 0.0));

@@ -1,4 +1,4 @@
-//! Delay and service error are not the same: the end of the GR3 paper's section on related work, PROPORTIONAL_SHARE
+//! Delay and service error differ: the end of the GR3 paper's section on related work, PROPORTIONAL_SHARE
 //! section 3.3.
 
 use humpyard_core::id::{ClientId, Id};
@@ -13,13 +13,13 @@ use humpyard_lab::LabError;
 use humpyard_plot::LinePlot;
 
 const CLIENTS: [usize; 8] = [32, 64, 128, 256, 512, 1024, 2048, 4096];
-/// How many of them a quick run has.
+/// Number of them in a quick run.
 const QUICK: usize = 6;
 const POLICIES: [&str; 2] = ["gr3", "wf2q+"];
-/// The greatest and the least weight of one group of gr3: of the client that is looked at, and of all others.
+/// The greatest and the least weight of one group of gr3: the observed client's, and that of all others.
 const WEIGHT: u32 = 31;
 const OTHERS: u32 = 16;
-/// Periods of a run. In each of them every client is served its weight.
+/// Number of periods per run. In each, every client is served its weight.
 const PERIODS: usize = 2;
 
 rows! {
@@ -99,7 +99,7 @@ static FIGURES: [Figure; 2] = [
     },
 ];
 
-/// The most slots by which a packet is done later than it should be, if one should be done in every interval.
+/// Returns the greatest delay of a packet, in slots, if one packet is due in every interval.
 fn longest_delay(slots: impl Iterator<Item = usize>, interval: f64) -> f64 {
     let delays = (1u32..).zip(slots).map(|(packet, slot)| (slot + 1) as f64 - f64::from(packet) * interval);
     delays.fold(f64::NEG_INFINITY, f64::max)
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use crate::harness::testing::parts;
 
-    /// With four times the clients, GR3 delays four times as long, and WF2Q+ no longer than a slot.
+    /// With four times the clients, GR3's delay is four times as long, and WF2Q+'s at most a slot.
     #[test]
     fn delays_are_in_proportion_to_the_clients() {
         let data = parts(&Delay, 0..6);

@@ -1,4 +1,4 @@
-//! How often clients go from processor to processor: GR3MP, whose frontlogs bind them, and SFS. PROPORTIONAL_SHARE
+//! How often clients migrate between processors: GR3MP, whose frontlogs bind them, and SFS. PROPORTIONAL_SHARE
 //! section 4.
 
 use humpyard_core::id::{ClientId, Id};
@@ -15,7 +15,7 @@ use humpyard_plot::{Bar, BarPlot};
 const POLICIES: [&str; 2] = ["gr3mp", "sfs"];
 const PROCESSORS: [usize; 4] = [2, 4, 8, 16];
 const CLIENTS: usize = 64;
-/// The greatest weight: the clients of a run draw theirs from 1 to 40.
+/// The greatest weight: clients draw weights from 1 to 40.
 const WEIGHT_MAX: u64 = 40;
 /// Draws of the weights.
 const DRAWS: (u32, u32) = (20, 500);
@@ -50,7 +50,7 @@ impl Experiment for Migrations {
     fn run(&self, part: usize, scale: Scale, seed: Seed) -> Result<Vec<Row>, LabError> {
         let (policy, processors) = (POLICIES[part % POLICIES.len()], PROCESSORS[part / POLICIES.len()]);
         let rows = (0..scale.of(DRAWS)).map(|draw| {
-            // Both policies see the same clients.
+            // Both policies get the same clients.
             let mut random = seed.stream(&format!("gr3-migrations/{draw}"));
             let weights = weights((0..CLIENTS).map(|_| 1 + random.below(WEIGHT_MAX) as u32));
             let found = scheduled(policy, &weights, processors, SLOTS, seed)?;
@@ -90,7 +90,7 @@ impl Experiment for Migrations {
     }
 }
 
-/// The mean over the draws, and half of its 95 % interval.
+/// Returns the mean over the draws, and half of its 95 % interval.
 fn mean_of(data: &Table, policy: &str, processors: usize) -> (f64, f64) {
     let rows = data.rows_of("policy", policy).at("processors", processors as f64);
     let found: Vec<f64> = rows.numbers("migrations_per_1000_slots").collect();
@@ -99,7 +99,7 @@ fn mean_of(data: &Table, policy: &str, processors: usize) -> (f64, f64) {
     (mean, 1.96 * (squares / (count - 1.0).max(1.0) / count).sqrt())
 }
 
-/// How often a client was served by another processor than the last time.
+/// Returns how often a client was served by another processor than the last time.
 fn migrations(slots: &[Vec<Option<ClientId>>]) -> usize {
     let mut last = [None; CLIENTS];
     let served = slots.iter().flat_map(|slot| slot.iter().enumerate());

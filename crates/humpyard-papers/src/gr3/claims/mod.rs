@@ -1,5 +1,5 @@
-//! What the GR3 paper says in passing, and what follows from it: PROPORTIONAL_SHARE sections 2.2, 2.11, 3.3, 4, 4.3 and
-//! 5.5.
+//! Minor claims of the GR3 paper, and their consequences: PROPORTIONAL_SHARE sections 2.2, 2.11, 3.3, 4, 4.3
+//! and 5.5.
 
 mod churn_fairness;
 mod deficit;
@@ -26,7 +26,7 @@ mod tests {
     use super::*;
     use crate::harness::testing::{assert_expected, quick};
 
-    /// A quick run of those that take no more than some seconds.
+    /// A quick run of the experiments that take only seconds.
     #[test]
     fn outcomes_are_the_expected_ones() {
         for experiment in experiments().into_iter().filter(|one| !one.figures().is_empty()) {

@@ -1,5 +1,5 @@
-//! What it takes to make weights feasible: sorting all clients, or the groups of GR3 and the median of one of them.
-//! PROPORTIONAL_SHARE section 4.3, the GR3 paper's sections 3.3, 4.2 and 6.
+//! The cost of making weights feasible: sorting all clients, or using GR3's groups and the median of one of
+//! them. PROPORTIONAL_SHARE section 4.3, the GR3 paper's sections 3.3, 4.2 and 6.
 
 use core::cmp::Ordering;
 
@@ -16,9 +16,9 @@ const CLIENTS: [usize; 6] = [25, 100, 400, 1600, 8192, 65_536];
 const PROCESSORS: [usize; 5] = [2, 8, 32, 128, 512];
 /// Draws of the weights.
 const DRAWS: (u32, u32) = (20, 200);
-/// Weights of clients that are not heavy, where others are.
+/// Greatest weight of a client that is not heavy, if others are heavy.
 const LIGHT_MAX: u64 = 40;
-/// Weights that are not often the same.
+/// Greatest weight with few equal weights.
 const UNIFORM_MAX: u64 = 1 << 20;
 rows! {
     COLUMNS, fn row(law: &str, clients: usize, processors: usize, draws: u32, sums: &Counts) {
@@ -34,13 +34,15 @@ rows! {
 /// The laws of the weights.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Law {
-    /// From 1 to 2^20, all equally likely: hardly ever is one infeasible.
+    /// From 1 to 2^20, uniformly distributed: infeasible weights are rare.
     Uniform,
-    /// As many have a weight of at least x as 1 / x says, up to 2^30.
+    /// The part of clients with a weight of at least x is 1 / x, up to 2^30.
     Pareto,
-    /// For each four processors three clients are of one group, and some of them too heavy; the others are light.
+    /// For each four processors, three clients belong to one group, and some of them are too heavy; the others
+    /// are light.
     Threshold,
-    /// Almost twice as many clients as processors are of one group: the most that are compared. None is too heavy.
+    /// Almost twice as many clients as processors belong to one group: the most that are compared. None is too
+    /// heavy.
     Crowd,
 }
 
@@ -58,8 +60,8 @@ impl Law {
         }
     }
 
-    /// Returns weights with this many heavy clients, at most all but one. The heavy clients are of one group, each
-    /// with twice the weight or more that the light ones have for each processor.
+    /// Returns weights with this many heavy clients, at most all but one. The heavy clients belong to one
+    /// group; each has at least twice the weight that the light ones have per processor.
     fn with_heavy(heavy: usize, clients: usize, processors: usize, random: &mut Random) -> Vec<u32> {
         let heavy = heavy.min(clients - 1);
         let mut weights: Vec<u32> = (heavy..clients).map(|_| 1 + random.below(LIGHT_MAX) as u32).collect();
@@ -143,7 +145,7 @@ impl Experiment for Readjustment {
     }
 }
 
-/// Returns a mean of the crowd.
+/// Returns a mean of the law `crowd`.
 fn of_crowd(data: &Table, clients: usize, processors: usize, column: &str) -> f64 {
     let mut rows = data.rows_of("law", "crowd").at("clients", clients as f64).at("processors", processors as f64);
     rows.next().map_or(f64::NAN, |row| row.number(column))
@@ -180,7 +182,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// Makes weights feasible in the three ways.
+    /// Makes weights feasible by each of the three methods.
     fn add(&mut self, weights: &[u32], processors: usize) {
         let by_sorting = by_sorting(weights, processors, &mut self.sorting_all);
         let by_group = by_groups(weights, processors, &mut self.sorting_group);
@@ -191,18 +193,19 @@ impl Counts {
     }
 }
 
-/// A weight as it was given.
+/// Returns a weight as a ratio.
 fn given(weight: u32) -> Ratio {
     (weight.into(), 1)
 }
 
-/// Compares, heavier first, and counts that.
+/// Compares two weights, heavier first, and counts the comparison.
 fn counted(comparisons: &mut u64, one: u32, other: u32) -> Ordering {
     *comparisons += 1;
     other.cmp(&one)
 }
 
-/// By the definition: the first clients of a sorted list, up to the first that is entitled to no more than a processor.
+/// By the definition: takes the first clients of a sorted list, up to the first one that is entitled to at most
+/// a processor.
 fn by_sorting(weights: &[u32], processors: usize, comparisons: &mut u64) -> Vec<Ratio> {
     let mut order: Vec<usize> = (0..weights.len()).collect();
     order.sort_by(|&one, &other| counted(comparisons, weights[one], weights[other]));
@@ -211,7 +214,8 @@ fn by_sorting(weights: &[u32], processors: usize, comparisons: &mut u64) -> Vec<
     readjusted(weights, infeasible, processors, rest)
 }
 
-/// Of clients in order, how many are too heavy for one of so many processors, and what all others weigh.
+/// Returns those clients of a sorted list that are too heavy for one of the processors, and the weight of all
+/// others.
 fn first_too_heavy<'a>(order: &'a [usize], weights: &[u32], processors: usize, mut rest: u64) -> (&'a [usize], u64) {
     let mut count = 0;
     for &client in order {
@@ -249,7 +253,7 @@ fn by_groups(weights: &[u32], processors: usize, comparisons: &mut u64) -> Vec<R
     readjusted(weights, &infeasible, processors, rest)
 }
 
-/// As `gr3mp` and `sfs` do.
+/// By the method of `gr3mp` and `sfs`.
 fn by_partition(weights: &[u32], processors: usize, comparisons: &mut u64) -> Vec<Ratio> {
     let mut feasible = FeasibleWeights::new(processors, weights.len(), |id| weights[id.index()]);
     (0..weights.len()).for_each(|client| feasible.join(ClientId::from_index(client)));
@@ -262,7 +266,7 @@ fn by_partition(weights: &[u32], processors: usize, comparisons: &mut u64) -> Ve
     readjusted
 }
 
-/// The weights once these clients have what the others have for each of the processors left.
+/// Returns the weights after these clients get the share of one remaining processor each.
 fn readjusted(weights: &[u32], infeasible: &[usize], processors: usize, rest: u64) -> Vec<Ratio> {
     let mut readjusted: Vec<Ratio> = weights.iter().copied().map(given).collect();
     for &client in infeasible {
@@ -276,8 +280,8 @@ mod tests {
     use super::*;
     use crate::harness::testing::quick;
 
-    /// The most comparisons of the partition for each processor, in the mean: to find a median among n takes
-    /// n (2 + 2 ln 2) by quickselect, and the candidates are 2 P at first, then half as many, and so on.
+    /// Upper limit of the mean comparisons of the partition per processor. Quickselect needs n (2 + 2 ln 2)
+    /// comparisons for a median among n, and the candidates are 2 P at first, then half as many, and so on.
     const MOST: f64 = 4.0 * (2.0 + 2.0 * core::f64::consts::LN_2);
 
     #[test]
@@ -293,7 +297,7 @@ mod tests {
         assert!((0.8..=1.4).contains(&growth), "{growth}");
     }
 
-    /// The example of the specification, by each of the ways: 6, 6, 3, 3, 2, 2, 1, 1.
+    /// The specification's example, by each method: 6, 6, 3, 3, 2, 2, 1, 1.
     #[test]
     fn all_ways_find_what_the_specification_has() {
         let weights = [100, 60, 3, 3, 2, 2, 1, 1];

@@ -1,4 +1,4 @@
-//! What decisions cost where clients come and go all the time: figure 13.
+//! Figure 13: the cost of decisions while clients come and go all the time.
 
 use std::time::Duration;
 
@@ -19,19 +19,19 @@ use crate::harness::{
 };
 use humpyard_lab::LabError;
 
-/// Those of the paper, from 40 runnable tasks to 4000.
+/// The paper's numbers of groups, from 40 runnable tasks to 4000.
 const GROUPS: [usize; 5] = [1, 10, 25, 50, 100];
-/// Tasks of a group where clients come and go by chance.
+/// Tasks per group if clients come and go at random.
 const TASKS: usize = 80;
-/// Messages from each writer to each reader; the paper's are 100.
+/// Messages from each writer to each reader (quick, full); the paper's are 100.
 const MESSAGES: (u32, u32) = (5, 100);
 
-/// What clients do.
+/// The behaviour of clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Pattern {
-    /// They always want another slot: as many as are runnable in `Churn`.
+    /// They always want another slot; their number is that of the runnable ones in `Churn`.
     Ready,
-    /// They block by chance, and others wake.
+    /// They block at random, and others wake.
     Churn,
     /// They send each other messages.
     Messages,
@@ -48,7 +48,7 @@ impl Pattern {
         }
     }
 
-    /// The tasks of so many groups.
+    /// Returns the number of tasks of this many groups.
     const fn tasks(self, groups: usize) -> usize {
         match self {
             Self::Ready => groups * TASKS / 2,
@@ -70,8 +70,8 @@ rows! {
     }
 }
 
-/// Half of the clients are blocked. Who is served blocks by chance, every other time, and one of those that were
-/// blocked wakes.
+/// Half of the clients are blocked. A served client blocks with a probability of one half, and a blocked client
+/// wakes.
 struct Churn {
     random: Random,
     blocked: Vec<ClientId>,
@@ -84,20 +84,20 @@ impl Clients for Churn {
         if bits & 1 == 0 {
             return (Next::Ready, None);
         }
-        // Upper bits for the choice, whose bias is that of 32 bits.
+        // Uses the upper bits, so that the bias is that of 32 bits.
         let at = ((bits >> 32) * self.blocked.len() as u64) >> 32;
         (Next::Blocked, Some(core::mem::replace(&mut self.blocked[at as usize], client)))
     }
 }
 
-/// Times of a select, with what was owed to clients at the end, and what they got.
+/// Times of a select, the slots owed to clients at the end, and the slots that they got.
 struct Found {
     timing: Timing,
     owed: u64,
     done: u64,
 }
 
-/// Clients that come and go by chance; at the end each that is runnable has one more slot.
+/// Clients that come and go at random. At the end, each runnable client has one more slot.
 struct Churning<'a> {
     weights: &'a [Weight],
     processors: usize,
@@ -121,13 +121,13 @@ impl ShareVisitor for Churning<'_> {
     }
 }
 
-/// Tasks that send each other messages, from their start to their end, as often as there is time for.
+/// Tasks that send each other messages, from start to end, as often as the time allows.
 struct Messaging {
     groups: usize,
     messages: u32,
     processors: usize,
     batches: usize,
-    /// When no more is begun.
+    /// After this time, no new round starts.
     time: Duration,
 }
 
@@ -154,7 +154,7 @@ impl ShareVisitor for Messaging {
     }
 }
 
-/// Runs until no task wants anything: the selects, and the slots.
+/// Runs until no task wants a slot. Returns the selects and the slots.
 fn to_the_end<Q: Share>(machine: &mut Machine<Q>, tasks: &mut Messages) -> (u64, u64) {
     let (mut selects, mut slots) = (0, 0);
     loop {
@@ -167,7 +167,7 @@ fn to_the_end<Q: Share>(machine: &mut Machine<Q>, tasks: &mut Messages) -> (u64,
     }
 }
 
-/// One figure: who chooses among whom.
+/// One measurement: the policy, and the clients.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     pattern: Pattern,
@@ -291,12 +291,12 @@ fn messages(data: &Table, policy: &str, groups: usize) -> f64 {
     time(data, Pattern::Messages, policy, groups)
 }
 
-/// Returns that time over the one among clients that always want another slot, for each number of groups.
+/// Returns that time over the one with clients that always want another slot, for each number of groups.
 fn over_ready(data: &Table, policy: &str) -> [f64; 5] {
     GROUPS.map(|groups| messages(data, policy, groups) / time(data, Pattern::Ready, policy, groups))
 }
 
-/// Returns the smallest number; NaN if one is.
+/// Returns the smallest number; NaN if a number is NaN.
 fn smallest(numbers: [f64; 5]) -> f64 {
     numbers
         .into_iter()
@@ -363,7 +363,7 @@ mod tests {
         last_of(Pattern::Messages, 1);
     }
 
-    /// Half of the served block, and as many are blocked at all times.
+    /// Half of the served clients block, and the number of blocked clients is constant.
     #[test]
     fn half_are_blocked() {
         let blocked: Vec<ClientId> = (40..80).map(ClientId).collect();

@@ -1,26 +1,26 @@
-//! Processors that a policy shares out among clients, slot by slot, in virtual time and without packets that are kept
-//! anywhere: only the policy and its clients remain.
+//! Processors that a policy shares among clients, slot by slot, in virtual time. No packets are stored: only
+//! the policy and its clients remain.
 
 use humpyard_core::id::{ClientId, CoreId, Id};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::Share;
 use humpyard_core::unit::Time;
 
-/// What a client does after its slot.
+/// A client's next state after its slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Next {
-    /// It wants another.
+    /// It wants another slot.
     Ready,
-    /// It wants none before it is woken.
+    /// It wants no slot until it is woken.
     Blocked,
-    /// It is gone.
+    /// It has ended.
     Ended,
 }
 
-/// What clients do with their slots.
+/// The behaviour of clients in their slots.
 pub(crate) trait Clients {
-    /// This client has a slot: what it does then, and who is woken by that. Only one that is blocked is woken, and only
-    /// once.
+    /// Gives this client a slot. Returns its next state, and the client that it wakes, which must be blocked. A
+    /// client is woken only once.
     fn on_slot(&mut self, client: ClientId) -> (Next, Option<ClientId>);
 }
 
@@ -34,7 +34,7 @@ impl Clients for AlwaysReady {
     }
 }
 
-/// Clients each of which wants no slot but one; how many slots each had.
+/// Clients that each want exactly one more slot; counts the slots of each.
 struct Last {
     slots: Vec<u32>,
 }
@@ -49,11 +49,11 @@ impl Clients for Last {
 /// The processors. A slot is a packet of one unit of work.
 pub(crate) struct Machine<Q> {
     policy: Q,
-    /// Whom each processor serves, and what that one does then.
+    /// The client that each processor serves, and its next state.
     served: Vec<Option<(ClientId, Next)>>,
-    /// Who is woken when this slot is over.
+    /// The clients to wake at the end of this slot.
     woken: Vec<ClientId>,
-    /// A slot's work, of the client that the policy is told of.
+    /// A slot's work, for the client of the current call.
     packet: Packet,
     now: Time,
 }
@@ -65,7 +65,7 @@ impl<Q: Share> Machine<Q> {
         Self { policy, served: vec![None; processors], woken, packet, now: Time::ZERO }
     }
 
-    /// A client that was blocked, or has not been there yet, wants a slot.
+    /// Makes a new or blocked client want a slot.
     #[inline]
     pub(crate) fn wake(&mut self, client: ClientId) {
         self.packet.client = client;
@@ -73,8 +73,8 @@ impl<Q: Share> Machine<Q> {
         self.policy.on_wake(self.now, client, &self.packet);
     }
 
-    /// One slot of every processor: what was begun in the slot before is done, who was woken by that comes, and each
-    /// processor serves another client. How many do.
+    /// Runs one slot of every processor: completes the previous slots, wakes clients, and starts the next ones.
+    /// Returns the number of processors that serve a client.
     #[inline]
     pub(crate) fn slot(&mut self, clients: &mut impl Clients) -> u64 {
         self.now += Time::from_ns(1);
@@ -103,13 +103,14 @@ impl<Q: Share> Machine<Q> {
         selected
     }
 
-    /// Whether there is one processor: as from the mechanism, a client's next slot is then on offer while it has one.
+    /// Returns whether there is one processor. As in the real scheduler, a client then offers its next slot
+    /// during its current one.
     #[inline]
     fn is_alone(&self) -> bool {
         self.served.len() == 1
     }
 
-    /// The slots that were begun are over.
+    /// Completes the slots that were started.
     #[inline]
     fn complete(&mut self) {
         let is_alone = self.is_alone();
@@ -130,8 +131,8 @@ impl<Q: Share> Machine<Q> {
         }
     }
 
-    /// Gives each client that wants a slot one more, and blocks it. Returns the number of these clients. `None`: a
-    /// client was served twice, or after it had blocked.
+    /// Gives each client that wants a slot one more, and blocks it. Returns the number of these clients.
+    /// `None`: a client was served twice, or after it had blocked.
     pub(crate) fn drain(&mut self, clients: usize) -> Option<u64> {
         let mut last = Last { slots: vec![0; clients] };
         while self.slot(&mut last) > 0 {}
@@ -149,7 +150,7 @@ mod tests {
     use super::super::subject::{Subject, weights};
     use super::*;
 
-    /// Notes who is served.
+    /// Records the served clients.
     struct Noted(Vec<ClientId>);
 
     impl Clients for Noted {
@@ -177,8 +178,9 @@ mod tests {
         }
     }
 
-    /// The timed calls are those of the mechanism for packets of one unit. (Not for every policy: `qfq` asks whether a
-    /// packet arrives at an empty queue, as it does here while the one before is in service.)
+    /// The timed calls equal those of the scheduler for packets of one unit. This does not hold for every
+    /// policy: `qfq` asks whether a packet arrives at an empty queue, as it does here while the previous one is
+    /// in service.
     #[test]
     fn clients_are_served_as_the_simulator_serves_them() {
         let slots = 2000;

@@ -1,5 +1,5 @@
-//! The pattern of hackbench: in each group every writer sends messages to every reader, through a queue of each reader
-//! that holds few of them, so that tasks block and wake all the time.
+//! The pattern of hackbench: in each group, every writer sends messages to every reader. Each reader has a
+//! small queue, so that tasks block and wake all the time.
 
 use std::collections::VecDeque;
 
@@ -7,39 +7,39 @@ use humpyard_core::id::{ClientId, Id};
 
 use super::machine::{Clients, Next};
 
-/// Writers of a group, and its readers.
+/// Writers per group, and readers.
 pub(crate) const WRITERS: usize = 20;
 pub(crate) const READERS: usize = 20;
-/// Tasks of a group: first its writers.
+/// Tasks per group: first its writers.
 pub(crate) const TASKS: usize = WRITERS + READERS;
-/// Messages that the queue of a reader holds.
+/// Most messages in the queue of a reader.
 pub(crate) const QUEUE: u32 = 64;
 
-/// Where a writer is.
+/// The state of a writer.
 #[derive(Clone, Copy, Debug)]
 struct Writer {
     /// Messages sent, to each reader of its group in turn.
     sent: u32,
 }
 
-/// Where a reader is.
+/// The state of a reader.
 #[derive(Clone, Debug)]
 struct Reader {
     /// Messages in its queue.
     queue: u32,
     /// Messages read.
     read: u32,
-    /// Whether it is blocked, for want of messages.
+    /// Whether it waits for a message.
     blocked: bool,
-    /// Writers that are blocked because its queue is full, in order.
+    /// Writers that wait for room in its queue, in order.
     writers: VecDeque<ClientId>,
 }
 
-/// The tasks of all groups. A slot is an attempt at one message: to write it or to read it.
+/// The tasks of all groups. A slot is an attempt to write or to read one message.
 pub(crate) struct Messages {
     writers: Vec<Writer>,
     readers: Vec<Reader>,
-    /// From each writer to each reader of its group.
+    /// Messages from each writer to each reader of its group.
     messages: u32,
 }
 
@@ -49,17 +49,17 @@ impl Messages {
         Self { writers: vec![Writer { sent: 0 }; groups * WRITERS], readers: vec![reader; groups * READERS], messages }
     }
 
-    /// How many messages there are to be.
+    /// Returns the number of messages to send.
     pub(crate) fn owed(&self) -> u64 {
         self.writers.len() as u64 * READERS as u64 * u64::from(self.messages)
     }
 
-    /// How many have been read.
+    /// Returns the number of messages read.
     pub(crate) fn read(&self) -> u64 {
         self.readers.iter().map(|reader| u64::from(reader.read)).sum()
     }
 
-    /// A writer writes a message to the reader whose turn it is, or blocks.
+    /// Writes a message to the next reader, or blocks the writer.
     #[inline]
     fn write(&mut self, client: ClientId, group: usize, at: usize) -> (Next, Option<ClientId>) {
         let writer = &mut self.writers[group * WRITERS + at];
@@ -77,7 +77,7 @@ impl Messages {
         (if is_last { Next::Ended } else { Next::Ready }, woken)
     }
 
-    /// A reader reads a message, or blocks.
+    /// Reads a message, or blocks the reader.
     #[inline]
     fn read_one(&mut self, group: usize, at: usize) -> (Next, Option<ClientId>) {
         let reader = &mut self.readers[group * READERS + at];
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!((messages.writers[20].sent, messages.readers[21].queue, messages.read()), (2, QUEUE, 2));
     }
 
-    /// However unfair who runs is, nobody is left waiting for another.
+    /// However unfair the order of tasks is, no task waits forever.
     #[test]
     fn every_message_arrives() {
         let mut messages = Messages::new(1, 7);

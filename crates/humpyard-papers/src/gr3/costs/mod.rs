@@ -1,4 +1,4 @@
-//! What decisions cost: figures 12 and 13 of the GR3 paper.
+//! The cost of decisions: figures 12 and 13 of the GR3 paper.
 
 mod churn;
 pub(super) mod machine;

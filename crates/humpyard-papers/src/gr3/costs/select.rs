@@ -1,4 +1,4 @@
-//! What it costs to choose the next of clients that always want another slot: figure 12.
+//! Figure 12: the cost of choosing the next among clients that always want another slot.
 
 use humpyard_core::random::Seed;
 
@@ -9,16 +9,16 @@ use crate::harness::{
 };
 use humpyard_lab::LabError;
 
-/// Those of the paper, and two more.
+/// The paper's numbers of clients, and two more.
 const CLIENTS: [usize; 7] = [25, 50, 100, 200, 400, 1600, 8192];
-/// Those of the paper alone.
+/// The paper's numbers of clients.
 const PAPERS_CLIENTS: [usize; 5] = [25, 50, 100, 200, 400];
-/// The policies that the paper has on two processors.
+/// The paper's policies on two processors.
 const ON_TWO: [Subject; 2] = [
     Subject { policy: FOR_SEVERAL, processors: 2, is_linear: false },
     Subject { policy: "linux24", processors: 2, is_linear: true },
 ];
-/// With `--full`, for policies that do not look at every client.
+/// With `--full`, for policies that do not visit every client.
 const CLIENTS_MANY: [usize; 1] = [1 << 16];
 
 rows! {
@@ -32,7 +32,7 @@ rows! {
 /// Figure 12.
 pub(super) struct SelectCost;
 
-/// Policies with numbers of clients.
+/// Returns policies with numbers of clients.
 fn places(scale: Scale) -> Vec<(Subject, usize)> {
     let clients = |subject: Subject| {
         let many = if scale == Scale::Full && !subject.is_linear { &CLIENTS_MANY[..] } else { &[] };

@@ -1,4 +1,4 @@
-//! The policies whose decisions are timed, and what is said and drawn of times.
+//! The policies whose decisions are timed, and the descriptions and plots of the times.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, Id};
@@ -13,11 +13,11 @@ use crate::harness::{About, Effort, TableRow, Timing, logarithmic, measure};
 use humpyard_lab::LabError;
 use humpyard_plot::{Line, LinePlot, Svg};
 
-/// It is for several processors.
+/// The policy for several processors.
 pub(super) const FOR_SEVERAL: &str = "gr3mp";
-/// As many, which one thread simulates.
+/// Number of processors that one thread simulates for it.
 pub(super) const PROCESSORS: usize = 8;
-/// The policies that the claims are of.
+/// The policies in claims.
 pub(super) const RIVALS: [&str; 7] = ["gr3", FOR_SEVERAL, "vtrr", "wfq", "wfq-list", "linux-o1", "linux24"];
 /// The weights of clients are from 1 to this.
 pub(super) const WEIGHT_MAX: u64 = 40;
@@ -27,7 +27,7 @@ pub(super) const WEIGHT_MAX: u64 = 40;
 pub(super) struct Subject {
     pub(super) policy: &'static str,
     pub(super) processors: usize,
-    /// Whether a decision takes time with every client.
+    /// Whether a decision visits every client.
     pub(super) is_linear: bool,
 }
 
@@ -42,7 +42,7 @@ impl Subject {
     }
 }
 
-/// Returns the policies that the claims are of.
+/// Returns the policies in claims.
 pub(super) fn subjects() -> [Subject; 7] {
     RIVALS.map(Subject::of)
 }
@@ -54,7 +54,7 @@ pub(super) fn all_subjects() -> Vec<Subject> {
     names.filter(|&name| name != "fcfs").map(Subject::of).collect()
 }
 
-/// The weights of so many clients: each from 1 to [`WEIGHT_MAX`], all as likely.
+/// Returns weights for this many clients: each from 1 to [`WEIGHT_MAX`], uniformly distributed.
 pub(in super::super) fn weights(clients: usize, seed: Seed) -> Vec<Weight> {
     let mut random = seed.stream(&format!("gr3-costs/weights/{clients}"));
     let weight = |_| Weight::new(random.below(WEIGHT_MAX) as u32 + 1).expect("1 or more");
@@ -62,7 +62,7 @@ pub(in super::super) fn weights(clients: usize, seed: Seed) -> Vec<Weight> {
 }
 
 impl Subject {
-    /// Hands the policy, made for clients of these weights, to a visitor.
+    /// Makes the policy for clients of these weights, and passes it to a visitor.
     pub(super) fn visit<V: ShareVisitor>(
         &self,
         weights: &[Weight],
@@ -84,8 +84,8 @@ impl Subject {
     }
 }
 
-/// What a select costs among clients that always want another slot, and how many of them have a slot when each is to
-/// have one more.
+/// The time of a select among clients that always want another slot, and the number of clients that have a slot
+/// when each should have one more.
 pub(super) struct Selecting<'a> {
     pub(super) weights: &'a [Weight],
     pub(super) processors: usize,
@@ -105,12 +105,12 @@ impl ShareVisitor for Selecting<'_> {
     }
 }
 
-/// The slots in which every client gets as many as it has weight, if they are as many.
+/// Returns the slots of a round, in which every client gets its weight.
 pub(super) fn round(weights: &[Weight], processors: usize) -> u64 {
     weights.iter().map(|weight| u64::from(weight.get())).sum::<u64>().div_ceil(processors as u64)
 }
 
-/// A line for each policy, in the order of its rows.
+/// Returns a line for each policy, in the order of its rows.
 pub(in super::super) fn lines<'a>(rows: impl Iterator<Item = TableRow<'a>>, at: &str, column: &str) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     for row in rows {
@@ -127,7 +127,7 @@ pub(in super::super) fn lines<'a>(rows: impl Iterator<Item = TableRow<'a>>, at: 
     lines
 }
 
-/// Times over clients, or groups of them, both by their logarithms.
+/// Plots times over clients or groups, on logarithmic axes.
 pub(in super::super) fn plot(about: About, title: &str, at: &str, lines: Vec<Line>) -> Svg {
     LinePlot {
         title: title.to_owned(),

@@ -1,4 +1,4 @@
-//! Threads that the kernel alone dispatches: each has a nice value, and works whenever it can.
+//! Threads that only the kernel dispatches: each has a nice value, and works whenever it can.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
@@ -16,13 +16,13 @@ use super::turns::{STACK_BYTES, Task, Turn, Untaken};
 use crate::harness::thread_time;
 use humpyard_lab::LabError;
 
-/// The weights that the kernel gives to nice values from 0 (`sched_prio_to_weight`).
+/// The kernel's weights of the nice values from 0 on (`sched_prio_to_weight`).
 pub(super) const KERNEL_WEIGHTS: [u32; 20] =
     [1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87, 70, 56, 45, 36, 29, 23, 18, 15];
-/// The nicest there is.
+/// The greatest nice value.
 const NICE_MAX: i32 = 19;
 
-/// The nice value whose weight is to that of 0 nearest to what `weight` is to `heaviest`.
+/// Returns the nice value whose weight relative to that of 0 is nearest to `weight` relative to `heaviest`.
 pub(super) fn nice(weight: u32, heaviest: u32) -> usize {
     let wanted = f64::from(weight) / f64::from(heaviest);
     let off = |nice: usize| (f64::from(KERNEL_WEIGHTS[nice]) / f64::from(KERNEL_WEIGHTS[0]) / wanted).ln().abs();
@@ -30,43 +30,43 @@ pub(super) fn nice(weight: u32, heaviest: u32) -> usize {
     nices.min_by(|&a, &b| off(a).total_cmp(&off(b))).expect("there are some")
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Debug)]
 pub(super) struct Alone<T> {
-    /// What the threads did, in the order of their numbers.
+    /// The tasks after the run, in the order of their numbers.
     pub(super) tasks: Vec<T>,
     /// The processor time of each thread.
     pub(super) times: Vec<Duration>,
     /// Units of work, in the order in which they were done.
     pub(super) noted: Vec<Turn>,
-    /// From the first to the end of the last.
+    /// Time from the first unit of work to the end of the last.
     pub(super) took: Duration,
     /// Whether the threads were pinned to the processors.
     pub(super) is_pinned: bool,
 }
 
-/// A thread of it.
+/// A thread's result.
 struct Lived<T> {
     task: T,
     time: Duration,
-    /// The number of each unit of work among those of all threads, and when it was done.
+    /// The number of each unit of work among those of all threads, and its completion time.
     units: Vec<(u64, Instant)>,
 }
 
-/// What all threads know.
+/// The state that all threads share.
 struct Shared<'p> {
     processors: &'p Processors,
-    /// Closed until all threads are there.
+    /// Locked until all threads have started.
     gate: RwLock<()>,
     is_over: AtomicBool,
     is_pinned: AtomicBool,
     units: AtomicU64,
 }
 
-/// Lets threads do one turn of their tasks after the other for so long, each as nice as its weight says.
+/// Lets threads run turns of their tasks for this time, each with the nice value for its weight.
 ///
 /// # Errors
-/// Nice values that cannot be set, threads that cannot be started; one that panics.
+/// If a nice value cannot be set, or a thread cannot be started, or panics.
 pub(super) fn alone<T: Task>(
     tasks: Vec<T>,
     weights: &[Weight],
@@ -90,7 +90,7 @@ pub(super) fn alone<T: Task>(
         for (task, nice) in tasks.into_iter().zip(nices) {
             let (shared, sender) = (&shared, sender.clone());
             let live = move || {
-                // Nobody listens any more when another thread could not begin.
+                // The receiver is gone if another thread could not start.
                 let _ = sender.send(shared.prepare(nice));
                 let lived = catch(|| shared.live(task)).and_then(|lived| lived);
                 lived.inspect_err(|_| drop(sender.send(Ok(()))))
@@ -108,7 +108,7 @@ pub(super) fn alone<T: Task>(
         let begun = Instant::now();
         drop(closed);
         if all_there.is_ok() {
-            // Whoever says something now cannot go on: it is over before the time.
+            // A message now means that a thread failed, and ends the run early.
             let _ = told.recv_timeout(time);
         }
         shared.is_over.store(true, Ordering::Relaxed);
@@ -124,7 +124,7 @@ pub(super) fn alone<T: Task>(
     Ok(together(lived, begun, took, shared.is_pinned.into_inner()))
 }
 
-/// How nice the thread of each weight is to be, the heaviest as nice as this program.
+/// Returns the nice value for each weight; the heaviest has that of this program.
 fn nices(weights: &[Weight]) -> Result<Vec<i32>, String> {
     let heaviest = weights.iter().map(|weight| weight.get()).max().unwrap_or(1);
     let base = getpriority_process(None).map_err(|error| format!("the system tells no nice value: {error}"))?;
@@ -137,7 +137,7 @@ fn nices(weights: &[Weight]) -> Result<Vec<i32>, String> {
     }
 }
 
-/// What threads did, as one.
+/// Joins the results of the threads.
 fn together<T>(lived: Vec<Lived<T>>, begun: Instant, took: Duration, is_pinned: bool) -> Alone<T> {
     let units = lived.iter().map(|lived| lived.units.len()).sum();
     let mut noted = vec![Turn { client: ClientId(0), at: Duration::ZERO }; units];
@@ -152,7 +152,7 @@ fn together<T>(lived: Vec<Lived<T>>, begun: Instant, took: Duration, is_pinned: 
 }
 
 impl Shared<'_> {
-    /// Before the gate: the thread takes its place, and is as nice as it has to be.
+    /// Before the gate: pins the thread, and sets its nice value.
     fn prepare(&self, nice: i32) -> Result<(), String> {
         if !self.processors.take_place() {
             self.is_pinned.store(false, Ordering::Relaxed);
@@ -163,7 +163,7 @@ impl Shared<'_> {
             .and_then(|set| if set == nice { Ok(()) } else { Err(format!("nice value {nice} was set, and is {set}")) })
     }
 
-    /// Behind it: the thread works until the time is over.
+    /// Behind the gate: works until the time is over.
     fn live<T: Task>(&self, mut task: T) -> Result<Lived<T>, String> {
         drop(self.gate.read().unwrap_or_else(PoisonError::into_inner));
         let begun = thread_time().map_err(|error| error.to_string())?;
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!([nice(7, 7), nice(1, 1000)], [0, 19]);
     }
 
-    /// Counts its turns; some panic at one.
+    /// Counts its turns, and may panic at one.
     struct Counting {
         turns: u64,
         most: u64,
@@ -203,7 +203,7 @@ mod tests {
         }
     }
 
-    /// Four threads of which the first panics at this turn.
+    /// Runs four threads, of which the first panics at this turn.
     fn run(time: Duration, most: u64) -> Result<Alone<Counting>, Untaken> {
         let weights = [10, 1, 1, 1].map(|weight| Weight::new(weight).unwrap());
         let counting = |most| Counting { turns: 0, most };
@@ -211,7 +211,7 @@ mod tests {
         alone(tasks, &weights, &Processors::first(1), time)
     }
 
-    /// Where nice values cannot be set it says so.
+    /// If nice values cannot be set, the run reports it.
     #[test]
     fn every_unit_of_work_is_noted_once() {
         let time = Duration::from_millis(20);

@@ -15,19 +15,20 @@ use super::turns::{STACK_BYTES, Taken, Task, Turns, Untaken};
 use crate::harness::{About, Experiment, Note, Plots, Row, Rows, Scale, Table, TableRow, listed, rows};
 use humpyard_lab::LabError;
 
-/// Those of the paper, of which a quick run has the first.
+/// The paper's numbers of groups; a quick run has the first.
 const GROUPS: [usize; 5] = [1, 10, 25, 50, 100];
 const GROUPS_QUICK: usize = 3;
 /// Messages from each writer to each reader; the paper's are 100.
 const MESSAGES: u32 = 100;
-/// In quick runs.
+/// Messages in quick runs.
 const MESSAGES_QUICK: u32 = 5;
-/// In more than so many groups there are fewer, as threads are so many: a select is no other.
+/// With more than this many groups, there are fewer messages because there are many threads. A select stays the
+/// same.
 const GROUPS_WHOLE: usize = 25;
 const MESSAGES_MANY: u32 = 25;
-/// Bytes of a message, as in hackbench, with its number.
+/// Length of a message, with its number, in bytes, as in hackbench.
 const BYTES: usize = 96;
-/// Who dispatches.
+/// The dispatching policies.
 const POLICIES: [&str; 5] = ["gr3", "wfq", "vtrr", "wfq-list", "linux-o1"];
 
 rows! {
@@ -45,7 +46,7 @@ rows! {
 /// Processors to which the threads are pinned.
 const PROCESSORS: usize = 1;
 
-/// What became of messages.
+/// The result of a run.
 #[derive(Default)]
 struct Found {
     tasks: usize,
@@ -73,7 +74,7 @@ impl Found {
     }
 }
 
-/// What a select, a turn, and everything took.
+/// The time of a select, of a turn, and of the run.
 struct Times {
     select: f64,
     select_mean: f64,
@@ -87,7 +88,7 @@ impl Default for Times {
     }
 }
 
-/// A message: the number it has among those of its writer to its reader, and what is in it, which follows from that.
+/// A message: its number among those of its writer to its reader, and contents that follow from the number.
 #[derive(Clone, Copy, Debug)]
 struct Message {
     writer: u32,
@@ -105,16 +106,16 @@ impl Message {
 #[derive(Debug, Default)]
 struct Mailbox {
     messages: VecDeque<Message>,
-    /// Whether its reader is blocked, for want of messages.
+    /// Whether its reader waits for a message.
     is_awaited: bool,
-    /// Writers that are blocked because it is full, in order.
+    /// Writers that wait for room, in order.
     writers: VecDeque<ClientId>,
 }
 
 /// The mailboxes of all groups, one after the other.
 struct Mail {
     boxes: Vec<Mutex<Mailbox>>,
-    /// From each writer to each reader of its group.
+    /// Messages from each writer to each reader of its group.
     messages: u32,
 }
 
@@ -127,7 +128,7 @@ impl Mail {
         self.boxes[group * READERS + reader].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The tasks of each group, first its writers.
+    /// Returns the tasks of each group, first its writers.
     fn correspondents(&self) -> Vec<Correspondent<'_>> {
         let groups = self.boxes.len() / READERS;
         let correspondent = |number: usize| {
@@ -142,16 +143,16 @@ impl Mail {
     }
 }
 
-/// What a task does, and how far it is.
+/// The role of a task, and its progress.
 #[derive(Clone, Copy, Debug)]
 enum Role {
     /// Sends to each reader of its group in turn.
     Writer { writer: usize, sent: u32 },
-    /// Receives, and knows which message of each writer comes next.
+    /// Receives, and knows the next message of each writer.
     Reader { reader: usize, received: [u32; WRITERS], right: u32 },
 }
 
-/// A task. In its turn it attempts one message.
+/// A task, which attempts one message per turn.
 struct Correspondent<'a> {
     mail: &'a Mail,
     client: ClientId,
@@ -193,7 +194,7 @@ impl Task for Correspondent<'_> {
     }
 }
 
-/// One figure: who dispatches how many.
+/// One measurement: the policy, and the number of groups.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     policy: &'static str,
@@ -209,7 +210,7 @@ fn places(scale: Scale) -> Vec<Place> {
 }
 
 impl Place {
-    /// Lets the tasks send each other everything.
+    /// Runs the tasks until all messages are sent.
     fn take(self, mail: &Mail, processors: &Processors, is_noted: bool, seed: Seed) -> Result<Taken<Role>, Untaken> {
         let weights = weights(self.groups * TASKS, seed);
         let turns = Turns {
@@ -226,7 +227,7 @@ impl Place {
         Ok(taken.map(|task| task.role))
     }
 
-    /// The row of threads that could not be.
+    /// Returns the row of a run whose threads could not be started.
     fn nothing(self, why: &str) -> Row {
         row(self, &Found { note: format!("not run: {why}"), ..Found::default() })
     }
@@ -337,7 +338,7 @@ impl Experiment for LiveMessages {
     }
 }
 
-/// Rows of threads that could be.
+/// Returns the rows of runs that took place.
 fn lived(data: &Table) -> impl Iterator<Item = TableRow<'_>> + Clone {
     data.rows().filter(|row| row.number("tasks") > 0.0)
 }
@@ -353,7 +354,7 @@ mod tests {
     use super::super::super::costs::messages::Messages;
     use super::*;
 
-    /// Who attempts a message when.
+    /// Records the attempts, by task.
     struct Noted(Messages, Vec<ClientId>);
 
     impl Clients for Noted {

@@ -1,4 +1,5 @@
-//! Figures 13 to 19 of the GR3 paper on live threads, which a policy dispatches from user space, or the kernel alone.
+//! Figures 13 to 19 of the GR3 paper on live threads, which a policy dispatches from user space, or only the
+//! kernel.
 
 mod kernel;
 mod messages;

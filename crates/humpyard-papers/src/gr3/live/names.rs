@@ -1,13 +1,13 @@
-//! What rows of live runs are called, and those beside them.
+//! Names of live rows, and of simulated rows beside them.
 
 use crate::harness::{Table, TableRow};
 
-/// Stands where a policy does for the kernel alone.
+/// Stands in place of a policy if only the kernel dispatches.
 pub(super) const KERNEL: &str = "kernel";
-/// Before the name of a policy whose service is simulated, for comparison.
+/// Prefix of the name of a policy whose service is simulated for comparison.
 pub(super) const SIMULATED: &str = "simulated ";
 
-/// Rows that are live.
+/// Returns the live rows.
 pub(super) fn live_rows(data: &Table) -> impl Iterator<Item = TableRow<'_>> + Clone {
     data.rows().filter(|row| !row.text("policy").starts_with(SIMULATED))
 }

@@ -1,10 +1,11 @@
-//! What live threads show of figures 14 to 19. The claims of the paper are judged in virtual time; this stands beside.
+//! Observations from live threads on figures 14 to 19. The paper's claims are judged in virtual time; these
+//! notes are in addition.
 
 use super::super::web_servers::servers::SHOWN;
 use super::names::{KERNEL, live_rows};
 use crate::harness::{Note, Range, Rows, Table, TableRow, short};
 
-/// Returns a row of each run: the first of it.
+/// Returns the first row of each run.
 fn runs(data: &Table) -> impl Iterator<Item = TableRow<'_>> + Clone {
     live_rows(data).at("server", 1.0).at("slot", 0.0)
 }
@@ -21,7 +22,7 @@ fn name(row: &TableRow<'_>) -> String {
     format!("{} on {}", row.text("policy"), row.number("processors"))
 }
 
-/// Returns what is found of every figure.
+/// Returns the notes on every figure.
 pub(super) fn notes(data: &Table) -> Vec<Note> {
     let ran = || runs(data).filter(has_run);
     let first_draws = || ran().at("draw", 1.0);
@@ -35,7 +36,7 @@ pub(super) fn notes(data: &Table) -> Vec<Note> {
     notes
 }
 
-/// Says what nice values come to.
+/// Notes the weights of nice values.
 fn weights_of_kernel(row: &TableRow<'_>) -> Note {
     let ratio = |of: &str| row.number(&format!("ratio_of_{of}"));
     let found = format!(
@@ -49,7 +50,7 @@ fn weights_of_kernel(row: &TableRow<'_>) -> Note {
     Note::new(format!("{}: a process of the greatest weight over one of the least", name(row)), said, found)
 }
 
-/// Says how even the service is: of a process of the first server, and of all processes in all draws.
+/// Notes how even the service is: of a process of the first server, and of all processes in all draws.
 fn evenness(data: &Table, row: &TableRow<'_>) -> [Note; 3] {
     let run = || data.rows_of("policy", row.text("policy")).at("processors", row.number("processors"));
     let gap = row.number("server_gap_longest");
@@ -69,7 +70,7 @@ fn evenness(data: &Table, row: &TableRow<'_>) -> [Note; 3] {
     ]
 }
 
-/// Says what a slot takes.
+/// Notes the time of a slot.
 fn times(row: &TableRow<'_>) -> Note {
     let slot = 1e3 * row.number("whole_ms") / row.number("slots");
     let (units, select) = (row.number("units_per_slot"), row.number("select_ns") / 1e3);

@@ -1,4 +1,4 @@
-//! The processors that threads are pinned to.
+//! The processors to which threads are pinned.
 
 use humpyard_runtime::processors;
 use nix::sched::{CpuSet, sched_setaffinity};
@@ -12,24 +12,24 @@ pub(super) struct Processors {
 }
 
 impl Processors {
-    /// The first so many that this program may use.
+    /// Returns the first `asked` processors that this program may use.
     pub(super) fn first(asked: usize) -> Self {
         Self { asked, found: processors().into_iter().take(asked).collect() }
     }
 
-    /// How many there are to be.
+    /// Returns the number of processors asked for.
     pub(super) fn asked(&self) -> usize {
         self.asked
     }
 
-    /// Pins the calling thread to them all; whether that was possible.
+    /// Pins the calling thread to all of them. Returns whether that succeeded.
     pub(super) fn take_place(&self) -> bool {
         let mut set = CpuSet::new();
         let named = self.found.iter().all(|&processor| set.set(processor).is_ok());
         named && !self.found.is_empty() && sched_setaffinity(Pid::from_raw(0), &set).is_ok()
     }
 
-    /// What is not as it was asked for; nothing if all is.
+    /// Describes how the processors fall short of the request; empty if they do not.
     pub(super) fn shortage(&self, is_pinned: bool) -> String {
         if !is_pinned {
             return "threads could not be pinned".to_owned();

@@ -1,5 +1,5 @@
-//! The work of the web servers' processes: they search a text for words, as the paper's search engine does. All text is
-//! our own, made by chance.
+//! The work of the web servers' processes: they search a text for words, as the paper's search engine does. All
+//! text is generated at random.
 
 use humpyard_core::random::{Random, Seed};
 use regex_automata::Input;
@@ -7,28 +7,28 @@ use regex_automata::dfa::{Automaton, dense};
 
 use humpyard_lab::LabError;
 
-/// Words that there are, the first more often than the last.
+/// Number of words in the vocabulary; the first are more frequent than the last.
 const VOCABULARY: u64 = 2000;
-/// Words that are searched for, spread over the vocabulary.
+/// Number of words to search for, spread over the vocabulary.
 const SOUGHT: usize = 12;
-/// The text is cut into documents. To search one is a unit of work: some 30 us.
+/// Number of documents of the text. To search one is a unit of work: about 30 us.
 const DOCUMENTS: usize = 64;
 const DOCUMENT_BYTES: usize = 16 << 10;
 
-/// A text, and what is sought in it.
+/// A text, and the words to search for.
 #[derive(Debug)]
 pub(super) struct Text {
     documents: Vec<Vec<u8>>,
     sought: dense::DFA<Vec<u32>>,
-    /// How often each document has a sought word.
+    /// Number of matches in each document.
     hits: Vec<u64>,
 }
 
 impl Text {
-    /// A text, with what is to be found in it.
+    /// Returns a text, with the expected matches.
     ///
     /// # Errors
-    /// If the automaton that searches cannot be built.
+    /// If the search automaton cannot be built.
     pub(super) fn new(seed: Seed) -> Result<Self, LabError> {
         let mut random = seed.stream("gr3-live/text");
         let words: Vec<String> = (0..VOCABULARY).map(|_| word(&mut random)).collect();
@@ -42,7 +42,7 @@ impl Text {
         Ok(text)
     }
 
-    /// Searches a document: how often it has a sought word.
+    /// Searches a document. Returns the number of matches.
     fn search(&self, document: usize) -> u64 {
         let document = &self.documents[document];
         let (mut hits, mut from) = (0, 0);
@@ -54,13 +54,13 @@ impl Text {
     }
 }
 
-/// Letters.
+/// Returns a word of random letters.
 fn word(random: &mut Random) -> String {
     let letters = 3 + random.below(8);
     (0..letters).map(|_| char::from(b'a' + random.below(26) as u8)).collect()
 }
 
-/// Words, until it is full.
+/// Returns a document of random words.
 fn document(words: &[String], random: &mut Random) -> Vec<u8> {
     let mut text = Vec::with_capacity(DOCUMENT_BYTES + 16);
     while text.len() < DOCUMENT_BYTES {
@@ -82,23 +82,23 @@ pub(super) struct Searcher<'a> {
 }
 
 impl<'a> Searcher<'a> {
-    /// Process `number`: they begin at different documents.
+    /// Returns process `number`; processes begin at different documents.
     pub(super) fn new(text: &'a Text, number: usize) -> Self {
         Self { text, first: number % DOCUMENTS, searched: 0, hits: 0 }
     }
 
-    /// A unit of work.
+    /// Does a unit of work.
     pub(super) fn search(&mut self) {
         self.hits += self.text.search((self.first + self.searched as usize) % DOCUMENTS);
         self.searched += 1;
     }
 
-    /// The units of work done so far.
+    /// Returns the units of work done up to now.
     pub(super) fn searched(&self) -> u64 {
         self.searched
     }
 
-    /// Whether all was found that is in the documents searched.
+    /// Returns whether it found all matches in the searched documents.
     pub(super) fn is_right(&self) -> bool {
         let rounds = self.searched / DOCUMENTS as u64;
         let rest = (self.searched % DOCUMENTS as u64) as usize;
@@ -111,7 +111,7 @@ impl<'a> Searcher<'a> {
 mod tests {
     use super::*;
 
-    /// What the automaton finds is what is there.
+    /// The automaton finds exactly the existing matches.
     #[test]
     fn words_are_found_where_they_are() {
         let text = Text::new(Seed(1)).unwrap();
@@ -120,7 +120,7 @@ mod tests {
         let sought: Vec<&String> = words.iter().step_by(words.len() / SOUGHT).collect();
         for (document, &hits) in text.documents.iter().zip(&text.hits) {
             let document = core::str::from_utf8(document).unwrap();
-            // A word that follows another has no space of its own before it: the search has gone on behind that.
+            // Consecutive matches share a space: after a match, the search continues behind that space.
             let (mut expected, mut behind) = (0, false);
             let inner: Vec<&str> = document.split(' ').collect();
             for word in &inner[1..inner.len() - 1] {

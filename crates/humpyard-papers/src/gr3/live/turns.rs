@@ -1,8 +1,8 @@
-//! Threads that take turns. Each waits until a sharing policy gives it a processor, does a piece of work, and hands the
-//! processor back; who hands back asks the policy, through the mechanism, who is next, and wakes that one. There is no
-//! other dispatcher, so that a turn costs one switch of the kernel and no more.
+//! Threads that take turns. Each waits until a sharing policy gives it a processor, does a piece of work, and
+//! hands the processor back. A thread that hands back asks the policy, through the scheduler, for the next one,
+//! and wakes it. There is no other dispatcher, so a turn costs one context switch.
 //!
-//! A turn is to the policy a packet of one unit of work, and what it is told is what the simulator tells it.
+//! For the policy, a turn is a packet of one unit of work, and it gets the same calls as in the simulator.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::time::Duration;
@@ -25,12 +25,12 @@ use super::super::costs::machine::Next;
 use super::processors::Processors;
 use humpyard_lab::LabError;
 
-/// Why turns were not taken.
+/// Why no turns were taken.
 #[derive(Debug)]
 pub(super) enum Untaken {
-    /// There is no room for so many threads on this machine.
+    /// This machine cannot run this number of threads; the text says why.
     Threads(String),
-    /// Anything else: an error of the experiment.
+    /// Another error of the experiment.
     Error(LabError),
 }
 
@@ -40,68 +40,69 @@ impl<E: Into<LabError>> From<E> for Untaken {
     }
 }
 
-/// Enough for what threads do here, so that thousands have room.
+/// Stack size that suffices for these threads, so that there is room for thousands.
 pub(super) const STACK_BYTES: usize = 128 << 10;
-/// The most processors that turns are given of.
+/// Most processors to share.
 const PROCESSORS_MAX: usize = 2;
 
-/// What a thread does.
+/// The work of a thread.
 pub(super) trait Task: Send {
-    /// Its turn: what it wants after that, and who is woken by it. Only one that is blocked is woken, and only once.
+    /// Runs a turn. Returns the next state, and the thread that it wakes, which must be blocked. A thread is
+    /// woken only once.
     fn turn(&mut self) -> (Next, Option<ClientId>);
 }
 
-/// Who takes turns, and how many.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turns<'a> {
     /// A sharing policy.
     pub(super) policy: &'a str,
     /// The weight of each thread.
     pub(super) weights: &'a [Weight],
-    /// Where the threads run: one at a time on each.
+    /// The processors of the threads: one thread at a time on each.
     pub(super) processors: &'a Processors,
-    /// How many turns there are; without a number as many as are wanted.
+    /// Number of turns. `None`: as many as the threads want.
     pub(super) limit: Option<u64>,
-    /// Whether threads always want a turn: as in the simulator, each then asks for one more than it has.
+    /// Whether threads always want a turn. As in the simulator, each then asks for one more than it has.
     pub(super) always_ready: bool,
-    /// Whether it is written down who had which turn.
+    /// Whether to record the thread of each turn.
     pub(super) is_noted: bool,
-    /// Where random policies draw from.
+    /// Seed of the random policies.
     pub(super) seed: Seed,
-    /// Stack of each thread.
+    /// Stack of each thread, in bytes.
     pub(super) stack_bytes: usize,
 }
 
 /// A turn that was handed back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Turn {
-    /// Whose it was.
+    /// The thread.
     pub(super) client: ClientId,
-    /// When, since the first was given.
+    /// The time since the first turn was given.
     pub(super) at: Duration,
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Debug)]
 pub(super) struct Taken<T> {
-    /// What the threads did, in the order of their numbers.
+    /// The tasks after the run, in the order of their numbers.
     pub(super) tasks: Vec<T>,
-    /// How many turns were given.
+    /// Turns given.
     pub(super) given: u64,
-    /// How many were handed back.
+    /// Turns handed back.
     pub(super) handed_back: u64,
-    /// The turns, in the order in which they were handed back; empty unless they are noted.
+    /// The turns, in the order in which they were handed back; empty unless recorded.
     pub(super) noted: Vec<Turn>,
-    /// What it took to tell the policy of the end of each turn and ask it for the next, in ns.
+    /// Time to report the end of each turn to the policy and to ask for the next, in ns.
     pub(super) select: Histogram,
-    /// From the first turn to the end of the last.
+    /// Time from the first turn to the end of the last.
     pub(super) took: Duration,
     /// Whether the threads were pinned to the processors.
     pub(super) is_pinned: bool,
 }
 
 impl<T> Taken<T> {
-    /// With what follows of each task.
+    /// Converts the tasks.
     pub(super) fn map<U>(self, of: impl FnMut(T) -> U) -> Taken<U> {
         let Self { tasks, given, handed_back, noted, select, took, is_pinned } = self;
         Taken { tasks: tasks.into_iter().map(of).collect(), given, handed_back, noted, select, took, is_pinned }
@@ -109,10 +110,11 @@ impl<T> Taken<T> {
 }
 
 impl Turns<'_> {
-    /// Starts a thread for each task and lets them take turns until as many were taken as there are, or nobody wants
+    /// Starts a thread for each task, and lets them take turns up to the limit, or until no thread wants
     /// another.
     ///
-    /// # Errors Threads that cannot be started; a policy that refuses, a thread that panics, and threads that all wait
+    /// # Errors
+    /// If a thread cannot be started, or panics; if the policy rejects the configuration; if all threads wait
     /// for each other.
     pub(super) fn take<T: Task>(&self, tasks: Vec<T>) -> Result<Taken<T>, Untaken> {
         keep_quiet();
@@ -150,10 +152,10 @@ impl Turns<'_> {
     }
 }
 
-/// Where a thread waits for its turns.
+/// A thread's place to wait for its turns.
 #[derive(Debug, Default)]
 struct Seat {
-    /// The processor that it is called to, from 1; 0 is none.
+    /// The processor of its turn, from 1; 0: none.
     called: AtomicUsize,
     thread: OnceLock<Thread>,
 }
@@ -166,10 +168,10 @@ impl Seat {
     }
 }
 
-/// Whom each processor is given to now, of those to which nobody was.
+/// The thread that each free processor is given to now.
 type Calls = [Option<ClientId>; PROCESSORS_MAX];
 
-/// What all threads know.
+/// The state that all threads share.
 struct Stage<'a> {
     seats: Vec<Seat>,
     processors: &'a Processors,
@@ -179,18 +181,18 @@ struct Stage<'a> {
     is_pinned: AtomicBool,
 }
 
-/// What one thread at a time changes.
+/// The state under the lock.
 struct State {
     scheduler: Scheduler<Never, AnyShare, Never>,
     always_ready: bool,
     is_noted: bool,
-    /// Goes on by 1 ns with each turn.
+    /// The time, which advances by 1 ns per turn.
     now: Time,
-    /// The turn that is being taken on each processor.
+    /// The current turn of each processor.
     running: Vec<Option<Slot>>,
     /// Threads that have not ended.
     there: usize,
-    /// Turns that may still be given.
+    /// Turns left to give.
     left: u64,
     given: u64,
     handed_back: u64,
@@ -202,14 +204,14 @@ struct State {
 }
 
 impl State {
-    /// The thread wants a turn.
+    /// Queues a turn for this thread.
     fn arrive(&mut self, client: ClientId) {
         let packet = Packet { client, length: 1, ..Packet::default() };
         let arrival = self.scheduler.on_arrival(self.now, &packet);
         assert!(matches!(arrival, Arrival::Queued(_)), "there is room for what every thread may want");
     }
 
-    /// A turn is over, of this thread on this processor.
+    /// Ends the turn of this thread on this processor.
     fn hand_back(&mut self, core: usize, client: ClientId, (next, woken): (Next, Option<ClientId>)) {
         self.now += Time::from_ns(1);
         self.handed_back += 1;
@@ -230,7 +232,7 @@ impl State {
         }
     }
 
-    /// Gives turns to processors without one.
+    /// Gives turns to free processors.
     fn give(&mut self) -> Calls {
         let mut calls = Calls::default();
         for (core, (running, call)) in self.running.iter_mut().zip(&mut calls).enumerate() {
@@ -246,7 +248,7 @@ impl State {
         calls
     }
 
-    /// Whether no processor has a turn, and none will.
+    /// Returns whether no processor has a turn, and none will get one.
     fn is_over(&mut self) -> bool {
         if self.running.iter().any(Option::is_some) {
             return false;
@@ -300,12 +302,12 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// A panic under the lock ends the run, so what it left is not asked any more.
+    /// Locks the state. A panic under the lock ends the run, so its state is not used afterwards.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a thread, which waits for its first turn. It gives the task back when all is over; not if it panics.
+    /// Starts a thread, which waits for its first turn. It returns the task at the end, unless it panics.
     fn start<'scope, T: Task + 'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
@@ -319,12 +321,12 @@ impl<'a> Stage<'a> {
             Some(task)
         };
         let started = thread::Builder::new().stack_size(stack_bytes).spawn_scoped(scope, live)?;
-        // Before it is called for the first time, as that is by this thread.
+        // This thread makes the first call, so this is set before.
         let _ = self.seats[client.index()].thread.set(started.thread().clone());
         Ok(started)
     }
 
-    /// The life of a thread.
+    /// Runs a thread.
     fn live(&self, client: ClientId, task: &mut impl Task) {
         if !self.processors.take_place() {
             self.is_pinned.store(false, Ordering::Relaxed);
@@ -341,7 +343,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Waits for a turn: on which processor it is; none if all is over.
+    /// Waits for a turn. Returns its processor. `None`: the run is over.
     fn wait(&self, client: ClientId) -> Option<usize> {
         let seat = &self.seats[client.index()];
         loop {
@@ -355,7 +357,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// All threads want turns, and the first have them.
+    /// Starts the run: all threads want turns, and the first get them.
     fn begin(&self) {
         let mut state = self.state();
         for _ in 0..if state.always_ready { 2 } else { 1 } {
@@ -368,7 +370,7 @@ impl<'a> Stage<'a> {
         self.go_on(calls, is_over, None);
     }
 
-    /// A turn is over. The processor of the next, if the same thread has it.
+    /// Ends a turn. Returns the processor of the next turn, if the same thread has it.
     fn hand_back(&self, core: usize, client: ClientId, did: (Next, Option<ClientId>)) -> Option<usize> {
         let mut state = self.state();
         if state.failure.is_some() {
@@ -384,7 +386,8 @@ impl<'a> Stage<'a> {
         self.go_on(calls, is_over, Some(client))
     }
 
-    /// Wakes whoever has a turn, or everybody at the end. The processor of the thread's own turn is answered.
+    /// Wakes the threads with a turn, or all threads at the end. Returns the processor of the calling thread's
+    /// own turn.
     fn go_on(&self, calls: Calls, is_over: bool, own: Option<ClientId>) -> Option<usize> {
         if is_over {
             self.end();
@@ -404,7 +407,7 @@ impl<'a> Stage<'a> {
         again
     }
 
-    /// Something went wrong: everybody ends.
+    /// Ends the run with this failure.
     fn fail(&self, why: String) {
         self.state().failure.get_or_insert(why);
         self.end();
@@ -434,7 +437,7 @@ mod tests {
         }
     }
 
-    /// Does this at its turn.
+    /// Calls this function at its turn.
     struct Doing<F>(F);
 
     impl<F: FnMut() -> (Next, Option<ClientId>) + Send> Task for Doing<F> {
@@ -507,7 +510,7 @@ mod tests {
                 })
             });
             let processors = Processors::first(processors);
-            // Without a limit: the others may have many turns before the one that panics has seven.
+            // Without a limit, because the others may have many turns before the panicking thread has seven.
             let failed = Turns { limit: None, ..turns("gr3mp", &weights, &processors) }.take(tasks.collect());
             let Err(Untaken::Error(failed)) = failed else { panic!("a thread has panicked") };
             let failed = failed.to_string();

@@ -24,9 +24,9 @@ use crate::harness::{About, Experiment, Note, Plots, Row, Rows, Scale, Table, Ta
 use humpyard_lab::LabError;
 use humpyard_plot::{Line, LinePlot, Svg};
 
-/// Its model in the simulator.
+/// The kernel's model in the simulator.
 const KERNEL_MODEL: &str = "linux24";
-/// Services of a process that are no further apart are drawn as one, where the kernel dispatches, in slots.
+/// If the kernel dispatches, services of a process at most this many slots apart are drawn as one.
 const NEAR: u64 = 8;
 
 rows! {
@@ -50,7 +50,7 @@ rows! {
     }
 }
 
-/// What a row shows of a process.
+/// The values of a row for one process.
 #[derive(Clone, Copy, Default)]
 struct Shown<'a> {
     policy: &'a str,
@@ -58,17 +58,17 @@ struct Shown<'a> {
     weight: u32,
     nice: usize,
     point: Service,
-    /// Slots of the run that each stands for.
+    /// Slots of the run per simulated slot.
     scale: f64,
     process: Evenness,
     all: Evenness,
 }
 
-/// What is the same in all rows of a live run; nothing of it is of what is simulated.
+/// The values common to all rows of a live run; simulated rows have none.
 #[derive(Clone, Default)]
 struct Totals {
     slots: usize,
-    /// Slots of the process that has them in the simulator.
+    /// Slots given to the same process as in the simulator.
     alike: usize,
     in_a_row: f64,
     turns_of_lightest: f64,
@@ -76,26 +76,26 @@ struct Totals {
     given: u64,
     done: u64,
     processes: usize,
-    /// Processes that found what is in their texts.
+    /// Processes that found all matches in their texts.
     right: usize,
     whole_ms: f64,
     select_ns: f64,
-    /// Of the heaviest over the lightest: by weights, nice values, work and processor time.
+    /// The heaviest over the lightest process: by weights, nice values, work and processor time.
     ratios: [f64; 4],
     note: String,
 }
 
-/// How long turns are, and runs.
+/// The length of turns and runs.
 #[derive(Clone, Copy, Debug)]
 enum Length {
-    /// Turns of so many units of work, in quick runs and in full ones, for two periods of the schedule.
+    /// Units of work per turn (quick, full), for two periods of the schedule.
     Units(u64, u64),
-    /// Turns about as long as those that the kernel gives, for one period, or two in full runs.
+    /// Turns about as long as the kernel's, for one period, or two in full runs.
     Long,
 }
 
 impl Length {
-    /// Units of work of a turn.
+    /// Returns the units of work per turn.
     fn units(self, scale: Scale) -> u64 {
         match self {
             Self::Units(quick, full) => scale.pick(quick, full),
@@ -111,11 +111,11 @@ impl Length {
     }
 }
 
-/// One draw of random weights in quick runs, and so many in full ones: a schedule is simulated faster than it is lived.
+/// Draws of random weights in full runs; quick runs have one. A schedule is simulated faster than it runs live.
 const DRAWS: usize = 5;
 const SHORT: Length = Length::Units(1, 8);
 
-/// How long the kernel has for each unit of weight of a processor, in ms: its turns are about 3 ms long.
+/// The kernel's time per unit of weight of a processor, in ms: its turns are about 3 ms long.
 const KERNEL_MS: (u64, u64) = (5, 25);
 
 /// The live web servers of a figure.
@@ -126,12 +126,12 @@ pub(super) struct LiveServers {
     title: &'static str,
     description: &'static str,
     mix: Mix,
-    /// The first is that of the figure.
+    /// The runs; the first is that of the figure.
     runs: &'static [Run],
     length: Length,
 }
 
-/// How they are all done.
+/// The common setting.
 const SETTING: &str = "Each server has 100 processes, which are threads that search a text for words without end, \
     pinned to the processors of the figure; a unit of work is the search of 16 KiB. Under a policy a thread waits for \
     its turn, searches, asks the policy who is next, hands the processor to that one, and parks: a slot is such a \
@@ -141,7 +141,7 @@ const SETTING: &str = "Each server has 100 processes, which are threads that sea
     all processors together; the error is its service less its share. What is simulated is drawn beside it. Times are \
     of this machine.";
 
-/// The servers of figures 14 to 19, and what is special to one of them.
+/// The text common to figures 14 to 19, with the text of one of them.
 macro_rules! first {
     () => {
         "Six servers: the processes of one have weight 10, those of the others 1."
@@ -242,7 +242,7 @@ pub(super) static SERVERS: [LiveServers; 8] = [
     },
 ];
 
-/// A process: in its turn it does so many units of work.
+/// A process, which does a number of units of work per turn.
 struct Process<'a> {
     searcher: Searcher<'a>,
     units: u64,
@@ -255,10 +255,10 @@ impl Task for Process<'_> {
     }
 }
 
-/// What came of a run, under whomever.
+/// The result of a run, under a policy or the kernel.
 struct Served<'a> {
     searchers: Vec<Searcher<'a>>,
-    /// Who was served when, slot by slot.
+    /// The served process of each slot.
     noted: Vec<Turn>,
     /// The processor time of each thread; unknown under policies.
     times: Vec<f64>,
@@ -268,12 +268,12 @@ struct Served<'a> {
     note: String,
 }
 
-/// What is to be run.
+/// The parameters of a run.
 struct Live {
     run: Run,
     draw: usize,
     weights: Vec<Weight>,
-    /// Units of work of a slot.
+    /// Units of work per slot.
     units: u64,
     periods: u64,
     kernel_time: Duration,
@@ -281,8 +281,8 @@ struct Live {
 }
 
 impl Live {
-    /// Runs it, and simulates it: rows of [`COLUMNS`] of both, one for each service of the process of each server that
-    /// is shown, one before all, and one at the end.
+    /// Runs and simulates it. Returns rows of [`COLUMNS`] for both: one for each service of the shown process
+    /// of each server, one before all, and one at the end.
     fn rows(&self) -> Result<Vec<Row>, LabError> {
         let text = Text::new(self.seed)?;
         let searchers = (0..self.weights.len()).map(|number| Searcher::new(&text, number)).collect();
@@ -297,7 +297,7 @@ impl Live {
         let totals = self.totals(&served, &simulated);
         self.check(&totals)?;
         let mut rows = self.rows_of(self.run.0, &served.noted, near, 1.0, &totals);
-        // As if it were the same time, where the kernel does not count slots as its model does.
+        // Scales to the same time if the kernel does not count slots as its model does.
         let scale = served.noted.len() as f64 / simulated.len() as f64;
         let at = |slot: usize| served.took.mul_f64((slot + 1) as f64 / simulated.len() as f64);
         let turns: Vec<Turn> =
@@ -307,7 +307,7 @@ impl Live {
         Ok(rows)
     }
 
-    /// Checks that all work that was given was done, rightly, and, where nothing of it is left to the machine, in the
+    /// Checks that all given work was done correctly, and, where it does not depend on the machine, in the
     /// order of the simulator.
     fn check(&self, totals: &Totals) -> Result<(), LabError> {
         let is_done = totals.given == totals.done && totals.slots as u64 * totals.units == totals.done;
@@ -334,7 +334,7 @@ impl Live {
         self.run.0 == KERNEL
     }
 
-    /// Who stands for it in the simulator.
+    /// Returns its model in the simulator.
     fn model(&self) -> &'static str {
         if self.is_alone() { KERNEL_MODEL } else { self.run.0 }
     }
@@ -347,7 +347,7 @@ impl Live {
         searchers.into_iter().map(|searcher| Process { searcher, units: self.units }).collect()
     }
 
-    /// The kernel dispatches alone.
+    /// Runs the processes under the kernel alone.
     fn alone<'a>(&self, searchers: Vec<Searcher<'a>>) -> Result<Served<'a>, Untaken> {
         let processors = Processors::first(self.run.1);
         let found = alone(self.processes(searchers), &self.weights, &processors, self.kernel_time)?;
@@ -365,7 +365,7 @@ impl Live {
         })
     }
 
-    /// A policy dispatches.
+    /// Runs the processes under a policy.
     fn dispatched<'a>(&self, searchers: Vec<Searcher<'a>>) -> Result<Served<'a>, Untaken> {
         let processors = Processors::first(self.run.1);
         let turns = Turns {
@@ -390,19 +390,19 @@ impl Live {
         })
     }
 
-    /// Who is served when in the simulator.
+    /// Returns the simulated client of each slot.
     fn simulated(&self) -> Result<Vec<ClientId>, LabError> {
         let slots = self.slots().div_ceil(self.run.1 as u64) as usize;
         let found = scheduled(self.model(), &self.weights, self.run.1, slots, self.seed)?;
         Ok(found.slots.into_iter().flatten().flatten().collect())
     }
 
-    /// The row of a run that could not be.
+    /// Returns the row of a run that could not take place.
     fn nothing(&self, note: String) -> Row {
         row(self, &Shown { policy: self.run.0, server: 1, ..Shown::default() }, &Totals { note, ..Totals::default() })
     }
 
-    /// What is the same in all rows of a run.
+    /// Returns the values common to all rows of a run.
     fn totals(&self, served: &Served<'_>, simulated: &[ClientId]) -> Totals {
         let Served { noted, searchers, .. } = served;
         let turns = turns_of(noted, self.weights.len());
@@ -434,28 +434,28 @@ impl Live {
         self.weights.iter().copied().min()
     }
 
-    /// How nice a process of this weight is.
+    /// Returns the nice value of a process of this weight.
     fn nice(&self, weight: Weight) -> usize {
         if self.is_alone() { nice(weight.get(), self.heaviest().unwrap_or(weight).get()) } else { 0 }
     }
 
-    /// The weight that the kernel gives to a process of this one.
+    /// Returns the kernel's weight of such a process.
     fn nice_weight(&self, weight: Weight) -> f64 {
         if self.is_alone() { KERNEL_WEIGHTS[self.nice(weight)].into() } else { f64::NAN }
     }
 
-    /// What the processes of this weight have, in the mean.
+    /// Returns the mean of these values over the processes of this weight.
     fn mean_of(&self, has: &[f64], which: Option<Weight>) -> f64 {
         let of_them = || self.weights.iter().zip(has).filter(|(weight, _)| Some(**weight) == which);
         of_them().map(|(_, has)| has).sum::<f64>() / of_them().count() as f64
     }
 
-    /// What the processes of the greatest weight have, over what those of the least have, in the mean of each.
+    /// Returns the mean of these values over the heaviest processes, over that of the lightest.
     fn ratio(&self, has: &[f64]) -> f64 {
         self.mean_of(has, self.heaviest()) / self.mean_of(has, self.lightest())
     }
 
-    /// Rows of what was served, by its turns; each stands for `scale` slots of the run.
+    /// Returns rows of the service, from its turns; each turn stands for `scale` slots of the run.
     fn rows_of(&self, policy: &str, turns: &[Turn], near: u64, scale: f64, totals: &Totals) -> Vec<Row> {
         let mut watch = Watch::new(&self.weights);
         turns.iter().for_each(|turn| watch.on_slot(&[turn.client]));
@@ -472,7 +472,7 @@ impl Live {
     }
 }
 
-/// The service that a process has had after a slot.
+/// The service of a process after a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Service {
     slot: u64,
@@ -480,8 +480,8 @@ struct Service {
     service: u64,
 }
 
-/// The services of this client, in the midst of nothing before the first and of nothing else after the last. Of those
-/// in a row none of which is further than `near` slots from the one before, the first and the last.
+/// Returns the services of this client, with a start before the first and an end after the last. Of consecutive
+/// services at most `near` slots apart, it returns the first and the last.
 fn points(turns: &[Turn], client: ClientId, near: u64) -> Vec<Service> {
     let mut points = vec![Service { slot: 0, at: Duration::ZERO, service: 0 }];
     let mut is_in_row = false;
@@ -501,7 +501,7 @@ fn points(turns: &[Turn], client: ClientId, near: u64) -> Vec<Service> {
     points
 }
 
-/// How many turns each client has: slots with no more than a few between them are one.
+/// Returns the number of turns of each client: slots at most a few slots apart count as one turn.
 fn turns_of(noted: &[Turn], clients: usize) -> Vec<f64> {
     let (mut last, mut turns) = (vec![None; clients], vec![0.0; clients]);
     for (slot, turn) in (1..).zip(noted) {
@@ -515,7 +515,8 @@ fn turns_of(noted: &[Turn], clients: usize) -> Vec<f64> {
 }
 
 impl LiveServers {
-    /// Who dispatches which draw of the weights, from 1. The kernel, which takes long, has the first alone.
+    /// Returns the runs with their draws of the weights, from 1. The kernel takes long, and has only the first
+    /// draw.
     fn places(&self, scale: Scale) -> Vec<(Run, usize)> {
         let draws = match self.mix {
             Mix::ByServer(_) => 1,
@@ -525,7 +526,7 @@ impl LiveServers {
         places.filter(|&((policy, _), draw)| draw == 1 || policy != KERNEL).collect()
     }
 
-    /// Two processes under the policy of the figure, live and simulated.
+    /// Plots two processes under the policy of the figure, live and simulated.
     fn beside(&self, data: &Table) -> Svg {
         let run = self.runs[0];
         let model = if run.0 == KERNEL { KERNEL_MODEL } else { run.0 };
@@ -560,7 +561,7 @@ fn over_time(row: &TableRow<'_>) -> (f64, f64) {
     (row.number("time_ms"), row.number("service") * row.number("units_per_slot"))
 }
 
-/// What is common to them.
+/// The common description.
 const ABOUT: About = About { setting: SETTING, columns: COLUMNS, ..About::of(PAPER) };
 
 impl Experiment for LiveServers {
@@ -616,7 +617,7 @@ impl Experiment for LiveServers {
 mod tests {
     use super::*;
 
-    /// Two servers, with one unit of work a slot and little time for the kernel.
+    /// Returns a run with two servers, one unit of work per slot, and little time for the kernel.
     fn live(run: Run, seed: Seed) -> Live {
         let weights = Mix::ByServer(&[10, 1]).weights(1, seed);
         Live { run, draw: 1, weights, units: 1, periods: 1, kernel_time: Duration::from_millis(80), seed }
@@ -678,7 +679,7 @@ mod tests {
         assert_eq!(SERVERS[4].plots(&data).len(), 2);
     }
 
-    /// The kernel has one draw, however many there are.
+    /// The kernel has one draw, whatever the number of draws.
     #[test]
     fn every_policy_has_every_draw() {
         let places = |at: usize, scale| SERVERS[at].places(scale);

@@ -3,7 +3,7 @@
 use super::super::errors::errors;
 use crate::harness::{Figure, Range, Rows, Table};
 
-/// Returns the least and the greatest error of all places, under all policies.
+/// Returns the least and the greatest error over all places and policies.
 fn ends(data: &Table) -> Vec<f64> {
     let Range { least, greatest } = errors(data.rows());
     vec![least, greatest]

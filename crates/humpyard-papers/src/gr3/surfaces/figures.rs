@@ -15,10 +15,10 @@ use humpyard_plot::{Axis, Sheet, SurfacePlot};
 pub(super) const CLIENTS: [usize; 9] = [32, 64, 128, 256, 512, 1024, 2048, 4096, 8192];
 /// Sums of the weights.
 pub(super) const TOTALS: [u32; 5] = [1 << 14, 1 << 15, 1 << 16, 1 << 17, 1 << 18];
-/// Those of a quick run: the corners, and a place between.
+/// Clients and sums in a quick run: the corners, and a place between.
 const QUICK_CLIENTS: [usize; 3] = [32, 512, 8192];
 const QUICK_TOTALS: [u32; 2] = [1 << 14, 1 << 18];
-/// Draws at each place; the paper's are 2,500.
+/// Draws per place (quick, full); the paper's are 2,500.
 const DRAWS: (u32, u32) = (100, 2500);
 
 /// A surface of service errors.
@@ -28,11 +28,11 @@ pub(super) struct Surface {
     figure: &'static str,
     title: &'static str,
     description: &'static str,
-    /// Policies with the processors of each; the first is drawn.
+    /// Policies with their numbers of processors; the plot shows the first.
     runs: &'static [(&'static str, usize)],
     ties: Ties,
     figures: &'static [Figure],
-    /// What is drawn: errors, or draws from the run queue.
+    /// What the plot shows: errors, or draws from the run queue.
     shows: Shows,
 }
 
@@ -42,12 +42,12 @@ enum Shows {
     QueueDraws,
 }
 
-/// What they all show, and how the weights are drawn.
+/// The common setting: the surfaces, and the law of the weights.
 const SETTING: &str = "The least and the greatest service error over one period of the schedule, by the number of \
     clients and the sum of the weights. One client has a tenth of the sum and comes first; the others' weights are \
     random (the paper does not say by which law; here the rest is divided in proportion to uniform numbers).";
 
-/// What most surfaces have: errors on one processor, where the lowest wins ties.
+/// The defaults of most surfaces: errors on one processor, with the lowest number winning ties.
 const USUAL: Surface = Surface {
     id: "",
     figure: "",
@@ -153,7 +153,7 @@ impl Surface {
         let ((policy, processors), part) = (self.runs[part / places], part % places);
         Place {
             policy,
-            // The longest first, so that no core waits for it at the end.
+            // The longest parts come first, so that no core waits for them at the end.
             clients: clients[clients.len() - 1 - part % clients.len()],
             total: totals[totals.len() - 1 - part / clients.len()],
             skew: 0.1,
@@ -174,7 +174,7 @@ impl Surface {
     }
 }
 
-/// What is common to them.
+/// The common description.
 const ABOUT: About = About { setting: SETTING, columns: COLUMNS, ..About::of(PAPER) };
 
 impl Experiment for Surface {
@@ -187,7 +187,7 @@ impl Experiment for Surface {
     }
 
     fn rows_of(&self) -> &'static str {
-        // Figure 11 is of the runs of GR3MP of figure 10, which come first there.
+        // Figure 11 shows the GR3MP runs of figure 10, which are its first parts.
         if self.shows == Shows::QueueDraws { "gr3-fig10" } else { self.id }
     }
 
@@ -242,7 +242,7 @@ mod tests {
         assert!(places.iter().all(|place| (place.processors == 8) == (place.policy == "gr3mp")));
     }
 
-    /// The bounds of WF2Q+ hold with few draws too.
+    /// The bounds of WF2Q+ hold with few draws, too.
     #[test]
     fn a_small_surface_is_judged() {
         let wf2q_plus = SURFACES.iter().find(|surface| surface.id == "gr3-wf2q+").unwrap();

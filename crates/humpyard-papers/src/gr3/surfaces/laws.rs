@@ -1,4 +1,4 @@
-//! Which law of the random weights fits the numbers that the paper has: it says none.
+//! Finds the law of the random weights that fits the paper's numbers; the paper does not name it.
 
 use core::num::NonZeroUsize;
 
@@ -21,14 +21,14 @@ const LAWS: [(&str, WeightLaw); 5] = [
     ("exponential", WeightLaw::Exponential),
     ("integers, 1 to 40", WeightLaw::UpTo40),
 ];
-/// Policies, the part of the heavy client, and the paper's least and greatest errors of all its places.
+/// Policies, the heavy client's part of the weights, and the paper's least and greatest errors over all places.
 const SUBJECTS: [(&str, f64, Range); 4] = [
     ("wrr", 0.1, Range { least: -12_067.0, greatest: 23_593.0 }),
     ("vtrr", 0.1, Range { least: -2_129.0, greatest: 10_079.0 }),
     ("srr", 0.1, Range { least: -369.0, greatest: 369.0 }),
     ("gr3", 0.5, Range { least: -2.3, greatest: 4.6 }),
 ];
-/// Draws at each place.
+/// Draws per place (quick, full).
 const DRAWS: (u32, u32) = (3, 2500);
 
 rows! {
@@ -117,8 +117,8 @@ mod tests {
     use super::*;
     use crate::harness::testing::parts;
 
-    /// By weighted round robin the heavy client strays by its weight, and the heaviest of the others falls behind by
-    /// its own.
+    /// Under weighted round robin, the heavy client is ahead by its weight, and the heaviest of the others
+    /// falls behind by its own.
     #[test]
     fn a_law_decides_how_far_a_client_falls_behind() {
         let of_wrr = |law: usize| law * SUBJECTS.len();

@@ -1,5 +1,5 @@
-//! Service errors over many draws of the weights: figures 4 to 11, what the paper says of skew, and which law of
-//! the weights fits it.
+//! Service errors over many draws of the weights: figures 4 to 11, the paper's claims on skew, and the law of
+//! the weights that fits it.
 
 mod claims;
 mod figures;

@@ -31,7 +31,7 @@ pub(super) struct Place {
     pub(super) policy: &'static str,
     pub(super) clients: usize,
     pub(super) total: u32,
-    /// The part of the heavy client.
+    /// The heavy client's part of the weights.
     pub(super) skew: f64,
     pub(super) processors: usize,
     pub(super) ties: Ties,
@@ -39,7 +39,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Draws weights and looks at the schedules: a row of [`COLUMNS`].
+    /// Draws weights and measures the schedules. Returns a row of [`COLUMNS`].
     pub(super) fn found(&self, seed: Seed) -> Result<Row, LabError> {
         let weights = SkewedWeights::new(self.clients, self.total, self.skew, Heavy::First)?;
         let request = DrawsRequest {
@@ -57,7 +57,7 @@ impl Place {
     }
 }
 
-/// The places along both axes, ascending.
+/// Returns the places along both axes, ascending.
 pub(super) fn axes(data: &Table) -> (Vec<f64>, Vec<f64>) {
     let values = |column| ascending(data.rows().numbers(column));
     (values("clients"), values("total"))
@@ -78,7 +78,7 @@ mod tests {
         (row.number("error_min"), row.number("error_max"))
     }
 
-    /// The heaviest client has all of its weight at once.
+    /// The heaviest client gets all of its weight at once.
     #[test]
     fn weighted_round_robin_strays_by_the_heaviest_client() {
         for (skew, draws) in [(0.1, 5), (0.5, 2)] {

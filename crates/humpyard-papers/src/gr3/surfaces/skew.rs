@@ -1,5 +1,5 @@
-//! What becomes of service errors when one client has half of all weights instead of a tenth, and the headline of the
-//! paper: by how much GR3's are smaller than everybody's.
+//! Service errors if one client has half of all weights instead of a tenth. Also the paper's headline: how much
+//! smaller GR3's errors are than the others'.
 
 use humpyard_core::policy::Ties;
 use humpyard_core::random::Seed;
@@ -15,7 +15,7 @@ use humpyard_plot::BarPlot;
 const CLIENTS: usize = 8192;
 const TOTAL: u32 = 1 << 18;
 const SKEWS: [f64; 2] = [0.1, 0.5];
-/// The policies; their ties go as in figures 4 to 9.
+/// The policies; ties are resolved as in figures 4 to 9.
 const POLICIES: [(&str, Ties); 6] = [
     ("wrr", Ties::Lowest),
     ("wfq", Ties::Lowest),
@@ -24,11 +24,12 @@ const POLICIES: [(&str, Ties); 6] = [
     ("srr", Ties::Lowest),
     ("gr3", Ties::Lowest),
 ];
-/// Draws at each place; in a quick run, those of GR3, whose extremes are rare, are more.
+/// Draws per place (quick, full). GR3's extremes are rare, so it has more draws in a quick run.
 const DRAWS: (u32, u32) = (20, 2500);
 const GR3_DRAWS: (u32, u32) = (100, 2500);
 
-/// Returns the places: the corner for every policy, and all others for GR3 with half of the weights in a full run.
+/// Returns the places: the corner for every policy; in a full run also all others for GR3 with half of the
+/// weights.
 fn places(scale: Scale) -> Vec<Place> {
     let corner = POLICIES.into_iter().flat_map(|(policy, ties)| {
         let draws = scale.of(if policy == "gr3" { GR3_DRAWS } else { DRAWS });
@@ -49,13 +50,14 @@ fn at_corner(data: &Table, policy: &str, skew: f64) -> Range {
     errors(rows.at("clients", CLIENTS as f64).at("total", TOTAL.into()))
 }
 
-/// Returns by how much the largest error of a policy grows.
+/// Returns the growth of a policy's largest error.
 fn growth(data: &Table, policy: &str) -> f64 {
     let [tenth, half] = SKEWS.map(|skew| at_corner(data, policy, skew).magnitude());
     half / tenth
 }
 
-/// Returns the narrowest range of errors of another policy over that of GR3, with a tenth of the weights in one hand.
+/// Returns the narrowest range of errors of another policy over GR3's, with a tenth of the weights at one
+/// client.
 fn narrowest_other(data: &Table) -> f64 {
     let span = |policy| at_corner(data, policy, SKEWS[0]).span();
     let others = POLICIES.iter().map(|(policy, _)| *policy).filter(|policy| *policy != "gr3");

@@ -3,30 +3,30 @@
 use super::servers::{Run, rows_of, run_name};
 use crate::harness::{Figure, Note, Range, Rows, Table, short};
 
-/// Spans the errors of all processes of these rows.
+/// Returns the range of the errors of all processes in these rows.
 fn errors<'a>(rows: impl Rows<'a>) -> Range {
     Range::from_zero(rows.flat_map(|row| [row.number("server_error_min"), row.number("server_error_max")]))
 }
 
-/// Returns the longest gap of a process of the first server, which has the heavy ones in the first mix.
+/// Returns the longest gap of a process of the first server, which has the heavy processes in the first mix.
 fn gap(data: &Table, run: Run) -> f64 {
     rows_of(data, run).at("server", 1.0).most("server_gap_longest")
 }
 
-/// Returns by how much Linux strays further than the worst of the others, and the best of the others than GR3: the
-/// largest error of any process, behind or ahead. Only draws of this kind count.
+/// Returns two quotients of the largest error of any process, behind or ahead: Linux over the worst of the
+/// others, and the best of the others over GR3. Only some draws count.
 fn order(data: &Table, is_counted: fn(f64) -> bool) -> [f64; 2] {
     let largest = |policy| errors(rows_of(data, (policy, 1)).filter(|row| is_counted(row.number("draw")))).magnitude();
     let [linux, wfq, vtrr, gr3] = ["linux24", "wfq", "vtrr", "gr3"].map(largest);
     [linux / wfq.max(vtrr).max(gr3), linux.min(wfq).min(vtrr) / gr3]
 }
 
-/// Returns one quotient over another, of two processors.
+/// Returns Linux's value over GR3MP's, on two processors.
 fn linux_over_gr3mp(data: &Table, of: impl Fn(&Table, Run) -> f64) -> f64 {
     of(data, ("linux24", 2)) / of(data, ("gr3mp", 2))
 }
 
-/// Of the first mix.
+/// Claims on the first mix.
 pub(super) const FIRST: &[Figure] = &[
     Figure {
         claim: "gr3-fig14-fairness",
@@ -51,7 +51,7 @@ pub(super) const FIRST: &[Figure] = &[
     },
 ];
 
-/// Of the second mix, whose draw has the number 0, and of the third.
+/// Claims on the second mix, whose draw has the number 0, and on the third.
 pub(super) const OTHERS: &[Figure] = &[Figure {
     claim: "gr3-web2-web3-same",
     of: |data| [order(data, |draw| draw == 0.0), order(data, |draw| draw > 0.0)].concat(),
@@ -80,7 +80,8 @@ mod tests {
         low <= range.least && range.greatest <= high
     }
 
-    /// Between two services of a process of weight 10 in the first mix, if they are even and there is one processor.
+    /// Gap between two services of a process of weight 10 in the first mix, in slots, if they are even and
+    /// there is one processor.
     const EVEN_GAP: f64 = 150.0;
 
     #[test]

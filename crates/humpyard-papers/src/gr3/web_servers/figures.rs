@@ -1,5 +1,5 @@
-//! The web servers of figures 14 to 19 of the GR3 paper: hundreds of processes that always have something to do, and
-//! how evenly they get the processors.
+//! The web servers of figures 14 to 19 of the GR3 paper: hundreds of processes that always have work, and how
+//! evenly they get the processors.
 
 use humpyard_core::id::{ClientId, Id};
 use humpyard_core::random::Seed;
@@ -37,14 +37,14 @@ pub(super) struct WebServers {
     title: &'static str,
     description: &'static str,
     mix: Mix,
-    /// A mix without chance that has the number 0 among the draws.
+    /// A mix that is not random; its draw has the number 0.
     fixed: Option<Mix>,
-    /// The first is that of the figure.
+    /// The runs; the first is that of the figure.
     runs: &'static [Run],
     figures: &'static [Figure],
 }
 
-/// What most of them are.
+/// The defaults of most figures.
 const USUAL: WebServers =
     WebServers { id: "", figure: "", title: "", description: "", mix: FIRST, fixed: None, runs: &[], figures: &[] };
 
@@ -78,7 +78,7 @@ const WITH_LINUX: [Run; 10] = [
     ("qfq", 1),
 ];
 
-/// How they are all done.
+/// The common setting.
 const SETTING: &str = "Each server has 100 processes that always have something to do, in the order of the servers. In \
     figures 14 to 19 there are six servers: the processes of one have weight 10, those of the others 1, and on P \
     processors an even schedule serves a process of weight 10 every 150/P slots. In virtual time, in every slot each \
@@ -164,13 +164,14 @@ pub(super) static SERVERS: [WebServers; 8] = [
     },
 ];
 
-/// Rounds quanta: further digits fill half of a file of data, and nobody reads them.
+/// Rounds quanta, because more digits would fill half of a data file without use.
 fn to_millionths(quanta: f64) -> f64 {
     (quanta * 1e6).round() / 1e6
 }
 
-/// Asks a policy for a schedule of these processes: rows of [`COLUMNS`], one for each service of the process of each
-/// server that is shown, one before all, and one at the end; of draws but the first, the last alone.
+/// Asks a policy for a schedule of these processes. Returns rows of [`COLUMNS`]: one for each service of the
+/// shown process of each server, one before all, and one at the end. For draws other than the first, it returns
+/// only the last row.
 fn rows((policy, processors): Run, draw: usize, weights: Vec<Weight>, seed: Seed) -> Result<Vec<Row>, LabError> {
     let slots = (PERIODS * total(&weights)).div_ceil(processors as u64) as usize;
     let found = scheduled(policy, &weights, processors, slots, seed)?;
@@ -216,7 +217,7 @@ impl WebServers {
     }
 }
 
-/// What is common to them.
+/// The common description.
 const ABOUT: About = About { setting: SETTING, columns: COLUMNS, ..About::of(PAPER) };
 
 impl Experiment for WebServers {
@@ -268,7 +269,7 @@ mod tests {
     use super::super::servers::stairs;
     use super::*;
 
-    /// The claims are not such that any policy would do: weighted round robin in the place of GR3 breaks them.
+    /// The claims can fail: weighted round robin in place of GR3 contradicts them.
     #[test]
     fn claims_can_fail() {
         let weights = FIRST.weights(1, Seed(1));

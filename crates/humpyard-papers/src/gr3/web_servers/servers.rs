@@ -1,4 +1,4 @@
-//! The processes of web servers, the policies that dispatch them, and what is drawn of them.
+//! The processes of web servers, the policies that dispatch them, and their plots.
 
 use humpyard_core::random::Seed;
 use humpyard_core::unit::Weight;
@@ -9,27 +9,27 @@ use humpyard_plot::{Line, Point};
 
 /// Processes of each server.
 pub(crate) const PROCESSES: usize = 100;
-/// The one that is shown, in the middle of its server, from 1.
+/// The process in the plots, in the middle of its server, from 1.
 pub(crate) const SHOWN: usize = 50;
-/// The schedules of most policies repeat after a slot for each unit of weight: two such periods.
+/// Periods per run. The schedules of most policies repeat after a slot for each unit of weight.
 pub(crate) const PERIODS: u64 = 2;
 
 /// The weights of the servers' processes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Mix {
-    /// All processes of a server have the same.
+    /// All processes of a server have the same weight.
     ByServer(&'static [u32]),
-    /// Each process of so many servers has one of 1 to 10, by chance.
+    /// Each process of this many servers has a random weight from 1 to 10.
     Random(usize),
 }
 
-/// One server has 10, five have 1.
+/// The processes of one server have weight 10, those of five servers 1.
 pub(crate) const FIRST: Mix = Mix::ByServer(&[10, 1, 1, 1, 1, 1]);
 pub(crate) const SECOND: Mix = Mix::ByServer(&[1, 2, 3, 4, 5]);
 pub(crate) const THIRD: Mix = Mix::Random(5);
 
 impl Mix {
-    /// Weights of all processes, server by server; random ones by the number of the draw, from 1.
+    /// Returns the weights of all processes, server by server; random ones by the number of the draw, from 1.
     pub(crate) fn weights(self, draw: usize, seed: Seed) -> Vec<Weight> {
         match self {
             Self::ByServer(servers) => {
@@ -42,7 +42,7 @@ impl Mix {
         }
     }
 
-    /// How often weights are drawn.
+    /// Returns the number of draws of the weights.
     pub(crate) fn draws(self, scale: Scale) -> usize {
         match self {
             Self::ByServer(_) => 1,
@@ -51,21 +51,22 @@ impl Mix {
     }
 }
 
-/// A policy, on so many processors.
+/// A policy, with its number of processors.
 pub(crate) type Run = (&'static str, usize);
 
-/// All that the specification has figures of.
+/// All policies with figures in the specification.
 pub(crate) const ALL_POLICIES: [Run; 9] =
     [("gr3", 1), ("wfq", 1), ("sfq", 1), ("vtrr", 1), ("srr", 1), ("wf2q+", 1), ("wrr", 1), ("strr", 1), ("qfq", 1)];
-/// The first of them are drawn in one plot: more cannot be told apart.
+/// The number of them in one plot: more lines would be hard to distinguish.
 pub(crate) const DRAWN: usize = 6;
 
-/// The rows of a policy on so many processors.
+/// Returns the rows of a run.
 pub(crate) fn rows_of(data: &Table, (policy, processors): Run) -> impl Rows<'_> {
     data.rows_of("policy", policy).at("processors", processors as f64)
 }
 
-/// What the process of a server that is shown was served, as stairs, in the first draw; `point` says when and what.
+/// Draws the service of the shown process of a server as stairs, in the first draw; `point` returns time and
+/// service.
 pub(crate) fn stairs<'a>(
     rows: impl Rows<'a>,
     server: usize,
@@ -83,7 +84,7 @@ pub(crate) fn stairs<'a>(
     Line { name, points }
 }
 
-/// Draws what the shown process of each server was served in this run.
+/// Draws the service of the shown process of each server in this run.
 pub(crate) fn each_server<'a>(data: &'a Table, run: Run, point: impl Fn(&TableRow<'a>) -> (f64, f64)) -> Vec<Line> {
     let starts = rows_of(data, run).at("draw", 1.0).at("slot", 0.0);
     let line = |row: TableRow<'a>| {
@@ -93,18 +94,18 @@ pub(crate) fn each_server<'a>(data: &'a Table, run: Run, point: impl Fn(&TableRo
     starts.map(line).collect()
 }
 
-/// Draws what that of the first server was served in the first of these runs.
+/// Draws the service of the first server's process in the first of these runs.
 pub(crate) fn rivals<'a>(data: &'a Table, runs: &[Run], point: impl Fn(&TableRow<'a>) -> (f64, f64)) -> Vec<Line> {
     let drawn = runs.iter().take(DRAWN);
     drawn.map(|&run| stairs(rows_of(data, run), 1, &point, run_name(run))).collect()
 }
 
-/// When, and what, in slots.
+/// Returns the slot, and the service up to it.
 pub(crate) fn over_slots(row: &TableRow<'_>) -> (f64, f64) {
     (row.number("slot"), row.number("service"))
 }
 
-/// What a policy on so many processors is called.
+/// Returns the name of a run.
 pub(crate) fn run_name((policy, processors): Run) -> String {
     if processors == 1 { policy.to_owned() } else { format!("{policy} on {processors} processors") }
 }

@@ -1,11 +1,11 @@
-//! What the processes of web servers get of the processors: how often, how evenly, and how far from their share.
+//! The service of web servers' processes: how often, how evenly, and how far from their share.
 
 use core::ops::Range;
 
 use humpyard_core::id::{ClientId, Id};
 use humpyard_core::unit::Weight;
 
-/// What is known of one process.
+/// The state of one process.
 #[derive(Clone, Copy, Debug)]
 struct Process {
     weight: u32,
@@ -13,23 +13,23 @@ struct Process {
     /// The slot of its last service, from 1.
     last: Option<u64>,
     gap_longest: u64,
-    /// Errors, times the sum of the weights.
+    /// Errors, multiplied by the sum of the weights.
     error_min: i64,
     error_max: i64,
 }
 
-/// How evenly some processes were served: what is worst of each.
+/// How evenly some processes were served: the worst values.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(crate) struct Evenness {
     /// The longest time between two services of the same process, in slots.
     pub(crate) gap_longest: u64,
-    /// The furthest any was behind its share, in slots.
+    /// The greatest lag of a process behind its share, in slots.
     pub(crate) error_min: f64,
-    /// The furthest any was ahead of it.
+    /// The greatest lead of a process over its share, in slots.
     pub(crate) error_max: f64,
 }
 
-/// Looks at a schedule, slot by slot; errors are looked at between slots.
+/// Measures a schedule, slot by slot, with errors between slots.
 #[derive(Debug)]
 pub(crate) struct Watch {
     processes: Vec<Process>,
@@ -39,7 +39,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Of processes with these weights, before they are served.
+    /// Returns a measurement of processes with these weights, before they are served.
     pub(crate) fn new(weights: &[Weight]) -> Self {
         let new = |weight| Process { weight, service: 0, last: None, gap_longest: 0, error_min: 0, error_max: 0 };
         let processes: Vec<Process> = weights.iter().map(|weight| new(weight.get())).collect();
@@ -47,8 +47,8 @@ impl Watch {
         Self { processes, total_weight, total_service: 0, slots: 0 }
     }
 
-    /// In the next slot these are served. Everybody else's error falls, and that of the served is least before and
-    /// greatest after: it is enough to look at them.
+    /// Measures the next slot, which serves these processes. The error of all others falls. That of the served
+    /// ones is least before the slot and greatest after it, so only these are updated.
     pub(crate) fn on_slot(&mut self, served: &[ClientId]) {
         self.slots += 1;
         for &client in served {
@@ -71,12 +71,12 @@ impl Watch {
         process.error_max = process.error_max.max(error);
     }
 
-    /// How often this one was served.
+    /// Returns how often this process was served.
     pub(crate) fn service(&self, client: ClientId) -> u64 {
         self.processes[client.index()].service
     }
 
-    /// How evenly these processes were served.
+    /// Returns how evenly these processes were served.
     pub(crate) fn evenness(&mut self, processes: Range<usize>) -> Evenness {
         processes.clone().map(ClientId::from_index).for_each(|client| self.look(client));
         let slots = |error: i64| error as f64 / self.total_weight as f64;

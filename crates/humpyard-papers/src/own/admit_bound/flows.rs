@@ -1,4 +1,4 @@
-//! The flows that are admitted, what became of them, and what is said and drawn of that.
+//! The admitted flows, and their results and plots.
 
 use humpyard_core::random::Seed;
 use tempfile::TempDir;
@@ -14,10 +14,10 @@ pub(super) const SETTING: &str = "Flows ask for engines at random and are admitt
     rate, then nothing until it may send a burst again. The others send three times what they reserved, all the time. \
     Weights are those that `humpyard admit` prints. No client has more than 256 packets waiting.";
 
-/// Those that keep to their reservation, and those that do not.
+/// The flows that keep to their reservation, and those that exceed it.
 pub(super) const KEEPS: &str = "as reserved";
 pub(super) const OVERLOADS: &str = "three times";
-/// Most packets of a client that wait: more than any burst.
+/// Most waiting packets of a client: more than any burst.
 pub(super) const CLIENT_LIMIT: u32 = 256;
 
 rows! {
@@ -30,14 +30,14 @@ rows! {
     }
 }
 
-/// Where a run took place.
+/// The setting of a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Place {
     pub(super) cores: usize,
     pub(super) draw: usize,
 }
 
-/// What became of one flow.
+/// The results of one flow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Came {
     pub(super) max_ns: u64,
@@ -46,7 +46,7 @@ pub(super) struct Came {
     pub(super) beyond: u64,
 }
 
-/// The flows that are admitted, of which every other overloads.
+/// Returns the admitted flows; every other one exceeds its reservation.
 pub(super) fn senders(admission: &Admission, ports: u16) -> Vec<(Sender, FlowVerdict)> {
     let admitted = admission.flows.iter().filter(|flow| flow.admitted).enumerate();
     let sender = |(id, verdict): (usize, &FlowVerdict)| {
@@ -57,7 +57,7 @@ pub(super) fn senders(admission: &Admission, ports: u16) -> Vec<(Sender, FlowVer
     admitted.map(sender).collect()
 }
 
-/// A capture of what flows send, for as long as it lives.
+/// A capture of the flows' packets, which is removed when it is dropped.
 pub(super) struct Capture {
     directory: TempDir,
 }
@@ -76,28 +76,28 @@ impl Capture {
     }
 }
 
-/// The bound of a flow that is admitted, at its engines, in ns.
+/// Returns the bound of an admitted flow at its engines, in ns.
 pub(super) fn bound_ns(verdict: &FlowVerdict) -> f64 {
     verdict.bound_ns.map_or(f64::NAN, |bound| bound.engines)
 }
 
-/// A rule for packets of no flow, of which there are none: without one a classifier is not complete.
+/// Returns a rule for packets without a flow. There are none, but a classifier needs a rule for them.
 pub(super) fn rest(config: &RunConfig) -> Result<RuleChoice, LabError> {
     let service = config.services.last().map_or("forward", |service| &service.name);
     format!("protocol=any,service={service}").parse()
 }
 
-/// How many packets took longer than the bound, of a distribution by the most that each part of it took.
+/// Returns the number of packets beyond the bound, from a distribution by upper limits.
 pub(super) fn beyond(counts: &[(u64, u64)], bound_ns: f64) -> u64 {
     counts.iter().filter(|&&(most, _)| most as f64 > bound_ns).map(|&(_, count)| count).sum()
 }
 
-/// The flows that keep to their reservation, under this policy.
+/// Returns the rows of the flows that keep to their reservation, under this policy.
 pub(super) fn keeping<'a>(data: &'a Table, policy: &'a str) -> impl Iterator<Item = TableRow<'a>> + Clone {
     data.rows_of("policy", policy).of("sends", KEEPS)
 }
 
-/// Packets beyond their bounds, packets in all, and the greatest part of a bound that was used.
+/// Returns the packets beyond their bounds, all packets, and the greatest used part of a bound.
 pub(super) fn held<'a>(rows: impl Iterator<Item = TableRow<'a>>) -> (f64, f64, f64) {
     rows.fold((0.0, 0.0, 0.0), |(beyond, packets, most), row| {
         let part = row.number("delay_max_us") / row.number("bound_us");
@@ -109,7 +109,8 @@ pub(super) fn told((beyond, packets, most): (f64, f64, f64)) -> String {
     format!("{beyond} of {packets} packets beyond, at most {} of a bound used", short(most))
 }
 
-/// Bounds and the longest delays of the flows that keep to their reservation, by bound.
+/// Plots the bounds and the longest delays of the flows that keep to their reservation, in the order of the
+/// bounds.
 pub(super) fn plot(data: &Table, policies: &[&str], title: &str, at: impl Fn(&TableRow<'_>) -> bool) -> Svg {
     let by_bound = |policy: &str, name: &str, column: &str| {
         let rows = keeping(data, policy).filter(|row| at(row));

@@ -1,4 +1,5 @@
-//! On a worker, with real services whose costs were measured just before, on a machine that does other things, too.
+//! Tests admission on a worker with real services, whose costs are measured just before. The machine does other
+//! work, too.
 
 use core::sync::atomic::AtomicBool;
 use core::time::Duration;
@@ -23,7 +24,7 @@ use humpyard_plot::figures::{percent, time};
 use humpyard_plot::{Axis, LinePlot, Svg};
 
 const POLICIES: [&str; 2] = ["efq", "fcfs"];
-/// What is measured and done: each takes some tens of microseconds for a packet.
+/// The services: each takes tens of microseconds per packet.
 const SERVICES: [(&str, &str); 2] =
     [("encrypt", "encrypt:cipher=cast-128"), ("compress", "compress:codec=deflate,level=6")];
 /// Each flow's service, and the part of a core that it asks for.
@@ -32,15 +33,15 @@ const FLOWS: [(&str, f64); 6] =
 /// Length of packets, in bytes, and packets of a burst.
 const LENGTH: u32 = 1_400;
 const BURST: u32 = 4;
-/// What is kept free, for the machine to take.
+/// The part of a core kept free for the machine.
 const MARGIN: f64 = 0.2;
-/// Estimates of measured services are off by so much, as a part of them.
+/// Relative error of the estimates of measured services.
 const ERROR: f64 = 0.25;
-/// How long flows send, in ns.
+/// Time for which flows send, in ns (quick, full).
 const SENDING: (f64, f64) = (1e9, 10e9);
-/// How long costs are measured.
+/// Time to measure costs.
 const MEASURING: Duration = Duration::from_secs(4);
-/// How long flows send to see what their packets take, in ns.
+/// Time for which flows send to measure their packets' times, in ns.
 const TRYING: f64 = 5e8;
 
 rows! {
@@ -69,7 +70,7 @@ rows! {
 /// A flow, and its number.
 type Flow = (usize, (Sender, FlowVerdict));
 
-/// Quantiles of delays: the column, and of how many packets one is beyond.
+/// Quantiles of delays: the column, and n if one in n packets exceeds the quantile.
 const QUANTILES: [(&str, f64); 4] =
     [("delay_p50_us", 2.0), ("delay_p90_us", 10.0), ("delay_p99_us", 100.0), ("delay_p999_us", 1e3)];
 
@@ -95,8 +96,8 @@ fn measure(seed: Seed) -> Result<(Costs, Machine), LabError> {
     Ok((costs, measured))
 }
 
-/// What the packets of these flows take on the worker: their medians in a run in which all keep to their reservation.
-/// What services take hangs on the bytes, and on where they come from.
+/// Returns the costs of these flows' packets on the worker: medians of a run in which all keep to their
+/// reservation. The cost of a service depends on the bytes, and on their place in memory.
 fn of_these_packets(costs: &Costs, machine: Machine, seed: Seed) -> Result<Costs, LabError> {
     let admission = decide(costs, machine)?;
     let mut flows = senders(&admission, 1);
@@ -112,7 +113,7 @@ fn of_these_packets(costs: &Costs, machine: Machine, seed: Seed) -> Result<Costs
     Ok(Costs::of_lines("measured in a run before", "", lines.into_iter().flatten()))
 }
 
-/// What admission says on this machine.
+/// Decides admission on this machine.
 fn decide(costs: &Costs, machine: Machine) -> Result<Admission, LabError> {
     let hand_over = machine.hand_over.as_nanos() as f64;
     let flow = |(id, &(service, engines)): (usize, &(&str, f64))| {
@@ -163,7 +164,7 @@ fn config(
     Ok(config)
 }
 
-/// What was measured of a run of one policy.
+/// Runs one policy. Returns the observations, and the summary of each service.
 fn run(config: &RunConfig, admission: &Admission) -> Result<(Watched<Seen>, Vec<ServiceSummary>), LabError> {
     let most = admission.charge_most.unwrap_or(f64::INFINITY);
     let watch = watch(MARGIN, admission.machine.hand_over, most, config.services.len());
@@ -174,9 +175,11 @@ fn run(config: &RunConfig, admission: &Admission) -> Result<(Watched<Seen>, Vec<
     Ok((watch, result.summary.services))
 }
 
-/// The bound of a flow with what was seen of the run: what the machine took, what was done before the dispatcher saw
-/// packets that were due, and how far estimates were above what packets took, where that is more than was reckoned
-/// with.
+/// Returns the bound of a flow by the observations of the run:
+///
+/// - the time that the machine took,
+/// - the work before the dispatcher saw packets that were due,
+/// - the excess of estimates over real times, if it is greater than assumed.
 fn after(found: &Admission, sender: &Sender, seen: &Seen) -> f64 {
     let bound = found.flows.iter().find(|of| of.reservation.name == sender.flow.name).and_then(|of| of.bound_ns);
     let off = (seen.error() / ERROR).max(1.0) - 1.0;
@@ -290,7 +293,7 @@ impl Experiment for AdmitBoundLive {
     }
 }
 
-/// Quantiles of the delays of the flows that keep to their reservation, in times of what each was told.
+/// Plots quantiles of the delays of the flows that keep to their reservation, relative to their printed bounds.
 fn delays(data: &Table) -> Svg {
     let of_flow = |policy: &str, row: &TableRow<'_>| {
         let part = |column: &str| row.number(column) / row.number("told_us");

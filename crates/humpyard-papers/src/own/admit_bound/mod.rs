@@ -1,5 +1,5 @@
-//! Admission holds: flows that keep to what they reserved keep the delay that `humpyard admit` printed, while others
-//! overload.
+//! Tests admission: flows that keep to their reservation keep the delay that `humpyard admit` printed, while
+//! others exceed theirs.
 
 mod flows;
 mod live;

@@ -1,4 +1,5 @@
-//! In virtual time, with packets that take as much more or less than their estimate as admission reckons with.
+//! Tests admission in virtual time, with packets whose times differ from their estimates by as much as
+//! admission assumes.
 
 use humpyard_core::cost::{CostModel, LinearCost};
 use humpyard_core::measure::{Delay, ServiceSummary};
@@ -20,26 +21,26 @@ use humpyard_lab::{
 };
 use humpyard_plot::figures::counted;
 
-/// The policies: the one by which flows are sure of their delay, and others for comparison.
+/// The policies: the one that guarantees the delay, and others for comparison.
 const POLICIES: [&str; 3] = ["efq", "sfq", "fcfs"];
 /// Numbers of cores.
 const CORES: [usize; 3] = [1, 2, 4];
-/// Flows that ask, for each core: more than there is room for.
+/// Number of flows that ask, per core: more than there is room for.
 const ASK: usize = 14;
 const DRAWS: (usize, usize) = (1, 10);
-/// How long flows send, in ns.
+/// Time for which flows send, in ns (quick, full).
 const SENDING: (f64, f64) = (1e9, 10e9);
 
 pub(super) struct AdmitBound;
 
-/// Flows that ask for this and that.
+/// Returns flows with random requests.
 fn ask(place: Place, seed: Seed) -> Vec<Reservation> {
     let mut random = seed.stream(&format!("ask/{}", place.cores));
     let mut flows = Vec::new();
     for id in 0..ASK * place.cores {
         let service = ["forward", "encrypt", "compress", "fec"][id % 4];
         let length = 80 + random.below(1_400);
-        // Parts of an engine, of which each packet takes alpha + beta l + pi.
+        // A part of an engine; each packet takes alpha + beta l + pi.
         let engines = 0.02 + 0.12 * random.unit();
         let cost = costs().cost(service).expect("the paper's table has it");
         let rate = engines * 8e9 * length as f64 / cost.total(length as u32, true) as f64;
@@ -55,7 +56,7 @@ fn costs() -> Costs {
     "table:predictive".parse().expect("a table")
 }
 
-/// Who is admitted, on this machine.
+/// Decides admission on this machine.
 fn decide(place: Place, machine: Machine, link_bps: Option<f64>, seed: Seed) -> Result<Admission, LabError> {
     let flows = ask(place, seed);
     let flow_order = order(machine);
@@ -66,19 +67,20 @@ fn decide(place: Place, machine: Machine, link_bps: Option<f64>, seed: Seed) -> 
     })
 }
 
-/// Flows keep their order where that lets a core go on with others.
+/// Returns the order of flows: they keep their order unless that prevents a core from taking several packets.
 fn order(machine: Machine) -> FlowOrder {
     if machine.in_flight > 1 { FlowOrder::Free } else { FlowOrder::Hold }
 }
 
-/// A service for the packets of a flow that take less than their estimate, and one for those that take more.
+/// The services of a flow: one for packets that take less than their estimate, and one for packets that take
+/// more.
 const KINDS: [&str; 2] = ["less", "more"];
 
 fn service(flow: &str, kind: &str) -> String {
     format!("{flow}-{kind}")
 }
 
-/// What packets are estimated to take, by flow and kind.
+/// Returns the estimated costs of packets, by flow and kind.
 fn estimates(flows: &[(Sender, FlowVerdict)]) -> Costs {
     let known = costs();
     let lines = |(sender, _): &(Sender, FlowVerdict)| -> [(String, CostLine); 2] {
@@ -88,7 +90,7 @@ fn estimates(flows: &[(Sender, FlowVerdict)]) -> Costs {
     Costs::of_lines("", "", flows.iter().flat_map(lines))
 }
 
-/// What they take: less by as much as estimates may be off, or more, but for what a cold core adds.
+/// Returns the real costs: less or more by the full error of estimates, except for the cost of a cold core.
 fn taken(flows: &[(Sender, FlowVerdict)], estimates: &Costs) -> Vec<LinearCost> {
     let mut taken = Vec::new();
     for (sender, _) in flows {
@@ -141,7 +143,8 @@ fn config(
     Ok(config)
 }
 
-/// The figures of each service, those of delay to the end of a link if there is one, on cores that are interrupted so.
+/// Simulates cores with these interruptions. Returns the figures of each service; delays are those to the end
+/// of a link, if there is one.
 fn simulate(
     config: &RunConfig,
     flows: &[(Sender, FlowVerdict)],
@@ -185,7 +188,7 @@ fn run(
     unstopped(|control| simulate(config, flows, interruptions, control))
 }
 
-/// What became of a flow, of whose packets there are two kinds.
+/// Returns the results of a flow, which has two kinds of packets.
 fn came(kinds: &[ServiceSummary], bound_ns: f64) -> Came {
     Came {
         max_ns: kinds.iter().map(|kind| kind.delay_ns.max).max().unwrap_or(0),
@@ -195,7 +198,7 @@ fn came(kinds: &[ServiceSummary], bound_ns: f64) -> Came {
     }
 }
 
-/// The flows that are admitted, and what they send within so long.
+/// Returns the admitted flows, and the packets that they send within this time.
 fn sent(
     admission: &Admission,
     duration_ns: f64,
@@ -206,7 +209,8 @@ fn sent(
     Ok((flows, capture))
 }
 
-/// A run of each of these policies on the same packets, on this machine, which is interrupted so.
+/// Runs each of these policies with the same packets, on this machine with these interruptions. Returns the
+/// rows.
 fn rows(
     place: Place,
     (machine, interruptions): (Machine, &Interruptions),
@@ -287,8 +291,8 @@ mod tests {
     use super::*;
     use humpyard_lab::admit::Taken;
 
-    /// A tenth of a second of every place: who keeps to its reservation keeps its bound, and has to thank its policy
-    /// for it.
+    /// A tenth of a second of every setting: flows that keep to their reservation keep their bound, and only
+    /// the policy ensures that.
     #[test]
     fn bounds_hold_while_others_overload() {
         for cores in CORES {
@@ -302,8 +306,9 @@ mod tests {
         }
     }
 
-    /// Behind the cores a link that flows have reserved to the last few of its bits, while others send three times what
-    /// they have: packets beyond the bound with the link in it, packets in all, and the most of a bound used.
+    /// Simulates a link behind the cores that flows have reserved almost completely, while others send three
+    /// times their reservation. Returns the packets beyond the bound with the link, all packets, and the
+    /// greatest used part of a bound.
     fn behind_a_link(
         (place, seed): (Place, Seed),
         weighs: bool,
@@ -312,8 +317,8 @@ mod tests {
         let decided = |link_bps| decide(place, Machine::IDEAL, link_bps, seed).unwrap();
         let mut admission = decided(Some(1e12));
         let mut rate = 0.7 * admission.links[0].reserved_bps;
-        // Engines for more flows than the link has room for, and of the link no more left than what rounding up to
-        // whole bytes takes.
+        // Engines for more flows than the link has room for. The unreserved rest of the link is only the
+        // rounding up to whole bytes.
         let part = |admission: &Admission| admission.links[0].reserved_bps / admission.links[0].rate_bps;
         while !(0.98..0.995).contains(&part(&admission)) {
             admission = decided(Some(rate));
@@ -339,8 +344,8 @@ mod tests {
         (beyond, packets, most)
     }
 
-    /// With the link that admission prints no packet takes longer than it says, through cores and link. Some do in
-    /// order of arrival there, and where clients have the weights of the cores, whose packets are work and not bytes.
+    /// With the link that admission prints, no packet exceeds its printed delay through cores and link. Some do
+    /// in order of arrival there, and with the cores' weights for clients, which count work and not bytes.
     #[test]
     fn bounds_hold_behind_a_link() {
         let printed = |admission: &Admission| admission.link().expect("there is a link");
@@ -358,9 +363,8 @@ mod tests {
         assert!(misweighed >= 6, "nobody needs weights for the link: {misweighed}");
     }
 
-    /// A machine that takes 20 ms after at least 380 of them, which is 5 % of any time and no more than 20 ms beside;
-    /// where handing over takes long, and several packets are handed over at once. The bound knows of all that, and
-    /// holds.
+    /// A machine that takes 20 ms after every 380 ms or more: 5 % of any time, plus at most 20 ms. Handing over
+    /// takes long, and several packets are handed over at once. The bound includes all that, and holds.
     #[test]
     fn bounds_hold_on_a_machine_that_does_other_things_too() {
         let interruptions = Interruptions {
@@ -376,7 +380,7 @@ mod tests {
             let data = Table::of(COLUMNS, rows(place, (machine, &interruptions), &["efq"], 15e8, Seed(7)).unwrap());
             let (beyond, packets, most) = held(keeping(&data, "efq"));
             assert!(beyond == 0.0 && packets > 2e3, "{cores} x {in_flight}: {beyond} of {packets}, {most} of a bound");
-            // With several packets in flight it is not tight.
+            // With several packets in flight, the bound is not tight.
             assert!(in_flight > 1 || most > 0.2, "{cores} x {in_flight}: {most} of a bound is used: it says nothing");
             let ideal = decide(place, Machine::IDEAL, None, Seed(7)).unwrap();
             let delay = |name: &str| keeping(&data, "efq").find(|row| row.text("flow") == name);

@@ -1,4 +1,5 @@
-//! What the machine took in a run: the time in which packets waited and that nobody was charged for.
+//! Measures the time that the machine took in a run: time in which packets waited, and which no packet was
+//! charged for.
 
 use core::time::Duration;
 
@@ -9,76 +10,76 @@ use humpyard_core::unit::Time;
 
 use crate::harness::{Sees, Watched};
 
-/// What was seen of a run of one worker, which has one packet at a time.
+/// The observations of a run with one worker, which has one packet at a time.
 #[derive(Debug)]
 pub(super) struct Seen {
-    /// Of any time this part is left out of what was taken at once.
+    /// This part of any time does not count as taken at once.
     part: f64,
     hand_over: Time,
-    /// The most that is charged, in times the estimate.
+    /// Greatest charge of a packet, relative to its estimate.
     most: f64,
-    /// Packets that are there and not done.
+    /// Packets that have arrived and are not done.
     waiting: u64,
-    /// Up to when it is known what was taken.
+    /// The time up to which the taken time is known.
     known: Time,
-    /// What was taken at once up to then, and at most, beside the part, in ns.
+    /// Time taken at once up to now, and its maximum, without the part, in ns.
     level: f64,
     highest: f64,
-    /// Time in which packets waited, and what of it was charged, in ns.
+    /// Time in which packets waited, and the charged part of it, in ns.
     lasted: f64,
     charged: f64,
-    /// The most by which a packet was charged less than its estimate, as a part of that.
+    /// Greatest difference of a charge below the estimate, relative to the estimate.
     error: f64,
-    /// When packets were done, and what had been charged for all of them by then, in ns.
+    /// Completion times of packets, with the sum of all charges by then, in ns.
     done: Vec<(Time, f64)>,
-    /// The most that was charged for packets that were begun between when another was due and when it reached the
+    /// Greatest charge for packets that were started after another packet was due and before it reached the
     /// scheduler, in ns.
     unseen: f64,
-    /// When each accepted packet reached the scheduler.
+    /// The time at which each accepted packet reached the scheduler.
     reached: Vec<Time>,
     dispatched: Time,
-    /// What the parts of delay sum up to by service, in ns.
+    /// Sums of the parts of delay by service, in ns.
     parts: Vec<[f64; 4]>,
-    /// Packets that were dropped, by service.
+    /// Dropped packets, by service.
     dropped: Vec<u64>,
-    /// What each packet took by service, in ns.
+    /// Processing time of each packet by service, in ns.
     busy: Vec<Vec<f64>>,
 }
 
 impl Seen {
-    /// What was taken at once at most.
+    /// Returns the greatest time taken at once.
     pub(super) fn at_once(&self) -> Duration {
         Duration::from_nanos(self.highest.ceil() as u64)
     }
 
-    /// The part of the time that was taken.
+    /// Returns the part of the time that was taken.
     pub(super) fn part(&self) -> f64 {
         if self.lasted > 0.0 { 1.0 - self.charged / self.lasted } else { 0.0 }
     }
 
-    /// The most by which a packet was charged less than its estimate, as a part of that.
+    /// Returns the greatest difference of a charge below the estimate, relative to the estimate.
     pub(super) fn error(&self) -> f64 {
         self.error
     }
 
-    /// Of the packets of a service, the mean times until they reached the scheduler, in its queue, in the ring, and in
-    /// service, in ns.
+    /// Returns the mean times of a service's packets, in ns: until they reached the scheduler, in its queue, in
+    /// the ring, and in service.
     pub(super) fn parts(&self, service: usize) -> [f64; 4] {
         self.parts[service].map(|sum| sum / self.busy[service].len().max(1) as f64)
     }
 
-    /// The most that was done, of packets that were begun meanwhile, while one was due and the dispatcher had not seen
-    /// it, in ns.
+    /// Returns the greatest work, in ns, on packets that were started while another packet was due and the
+    /// dispatcher had not seen it.
     pub(super) fn unseen(&self) -> f64 {
         self.unseen
     }
 
-    /// Packets of a service that were dropped.
+    /// Returns the dropped packets of a service.
     pub(super) fn dropped(&self, service: usize) -> u64 {
         self.dropped[service]
     }
 
-    /// What half of the packets of a service took at most, in ns.
+    /// Returns the median processing time of a service's packets, in ns.
     pub(super) fn median(&self, service: usize) -> f64 {
         let mut busy = self.busy[service].clone();
         busy.sort_unstable_by(f64::total_cmp);
@@ -91,7 +92,7 @@ impl Seen {
         }
         self.waiting += 1;
         self.reached.push(now);
-        // The first that was done after it was due may have been begun before.
+        // The first packet done after this one was due may have been started before.
         let first = self.done.partition_point(|&(finished, _)| finished <= packet.arrival);
         if let Some(&(_, before)) = self.done.get(first) {
             self.unseen = self.unseen.max(self.charged - before);
@@ -119,8 +120,8 @@ impl Seen {
     }
 }
 
-/// Watches a run with these services, whose policy charges each packet what handing it over takes, and in all at most
-/// `most` times its estimate.
+/// Watches a run with these services. Its policy charges each packet the time of its hand-over, and in all at
+/// most `most` times its estimate.
 pub(super) fn watch(part: f64, hand_over: Duration, most: f64, services: usize) -> Watched<Seen> {
     Watched::new(Seen {
         part,
@@ -181,18 +182,18 @@ mod tests {
         seen.arrive(ns(1_004), &packet(0, 1_000));
         seen.arrive(ns(1_010), &packet(1, 1_010));
         seen.dispatched = ns(1_006);
-        // Charged 90 for its work and 10 for being handed over, of 100 that passed: a fourth of them may be taken.
+        // Of 100 ns, 90 are charged for work and 10 for the hand-over; a fourth of them may be taken.
         seen.complete(&packet(0, 1_000), ns(1_100), ns(90));
         assert_eq!((seen.at_once(), seen.part(), seen.error()), (Duration::ZERO, 0.0, 0.0));
-        // Interrupted for 900: charged 150 at most. Of 1,000 that passed 250 may be taken.
+        // Interrupted for 900 ns: at most 150 are charged. Of 1,000 ns, 250 may be taken.
         seen.complete(&packet(1, 1_010), ns(2_100), ns(990));
         assert_eq!(seen.at_once(), Duration::from_nanos(600));
         assert!((seen.part() - 850.0 / 1_100.0).abs() < 1e-12);
-        // It was due before both, of which one was begun since.
+        // It was due before both, and one of them was started since.
         seen.arrive(ns(2_150), &packet(2, 1_020));
         assert_eq!(seen.unseen(), 150.0);
         seen.complete(&packet(2, 1_020), ns(2_200), ns(90));
-        // Nobody waited, so nothing was taken.
+        // No packet waited, so no time was taken.
         seen.arrive(ns(9_000), &packet(3, 9_000));
         seen.complete(&packet(3, 9_000), ns(9_100), ns(80));
         assert_eq!(seen.at_once(), Duration::from_nanos(600));

@@ -1,4 +1,4 @@
-//! Flows that send what they reserved, and all of it; and flows that send more.
+//! Flows that send exactly their reservation, and flows that send more.
 
 use humpyard_core::frame::Frame;
 use humpyard_core::random::{Random, Seed};
@@ -8,27 +8,27 @@ use humpyard_traffic::sink::create;
 use humpyard_lab::LabError;
 use humpyard_lab::admit::Reservation;
 
-/// How often those send that overload, where they reserved once.
+/// Rate of flows that exceed their reservation, relative to it.
 pub(super) const TIMES: f64 = 3.0;
-/// How long a flow sends at its rate after a burst, in times of a burst at its rate.
+/// Time for which a flow sends at its rate after a burst, relative to the time of a burst at its rate.
 const STEADY: f64 = 10.0;
 
-/// A flow, and how it sends.
+/// A flow, and its way of sending.
 #[derive(Clone, Debug)]
 pub(super) struct Sender {
     pub(super) flow: Reservation,
     /// Whether it keeps to its reservation.
     pub(super) keeps: bool,
-    /// Its packets go to one of so many ports in a row at random, from this one on.
+    /// The first of its ports; each packet goes to a random one of consecutive ports.
     pub(super) port: u16,
     pub(super) ports: u16,
 }
 
 impl Sender {
-    /// When it sends packets of its length, in ns, within so long.
+    /// Returns the times at which it sends packets of its length, in ns, within this duration.
     ///
-    /// Who keeps to its reservation sends all it may: its burst at once, then at its rate, then nothing until it may
-    /// send a burst again, over and over. Who does not sends at a multiple of its rate.
+    /// A flow that keeps to its reservation sends all it may. It sends its burst at once, then at its rate, then
+    /// nothing until it may send a burst again, and so on. The others send at a multiple of their rate.
     fn times(&self, random: &mut Random, duration_ns: f64) -> Vec<f64> {
         let gap = 8e9 * self.flow.length_bytes / self.flow.bandwidth_bps;
         let mut times = Vec::new();
@@ -45,14 +45,14 @@ impl Sender {
             times.extend((0..burst as u64).map(|_| now));
             let steady = (burst * STEADY).floor();
             times.extend((1..=steady as u64).map(|packet| now + packet as f64 * gap));
-            // The bucket is full again, and its last token is whole.
+            // The bucket is full again, including a whole last token.
             now += (steady + burst) * gap + 1.0;
         }
         times
     }
 }
 
-/// Writes what they all send within so long to a capture.
+/// Writes the packets of all flows within this duration to a capture.
 pub(super) fn write(path: &str, senders: &[Sender], duration_ns: f64, seed: Seed) -> Result<(), LabError> {
     let mut random = seed.stream("senders");
     let mut packets = Vec::new();
@@ -74,7 +74,7 @@ pub(super) fn write(path: &str, senders: &[Sender], duration_ns: f64, seed: Seed
     Ok(())
 }
 
-/// A frame of UDP over IPv4 and Ethernet of so many bytes, to this port; half of its payload repeats.
+/// Makes a frame of UDP over IPv4 and Ethernet with this length and port; half of its payload repeats.
 fn fill(frame: &mut Frame, length: usize, port: u16, random: &mut Random) {
     let ip = (length - 14) as u16;
     frame.wire_length = length as u32;
@@ -97,7 +97,7 @@ fn fill(frame: &mut Frame, length: usize, port: u16, random: &mut Random) {
 mod tests {
     use super::*;
 
-    /// What a flow sends fits its bucket at every instant, and empties it.
+    /// The packets of a flow fit its bucket at every time, and empty it.
     #[test]
     fn who_keeps_to_its_reservation_sends_all_of_it() {
         let flow = Reservation::parse("service=fec,rate=1Mbit,length=500,burst=4k", 1).unwrap();

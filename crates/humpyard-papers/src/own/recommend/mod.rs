@@ -1,4 +1,4 @@
-//! Whether the search of `recommend` finds the policy that trying everything finds.
+//! Tests whether the search of `recommend` finds the policy that an exhaustive search finds.
 
 mod scenarios;
 mod search;

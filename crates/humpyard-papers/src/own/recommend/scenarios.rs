@@ -1,5 +1,5 @@
-//! The scenarios: even traffic and bursts, few flows and many, one service and several, goals that all, some and none
-//! can keep.
+//! The scenarios: even traffic and bursts, few flows and many, one service and several, and goals that all,
+//! some or no policies meet.
 
 use humpyard_core::random::Seed;
 
@@ -8,7 +8,7 @@ use humpyard_lab::{Host, LabError, Rate, RunConfig, ServiceChoice};
 /// A scenario.
 pub(super) struct Scenario {
     pub(super) name: &'static str,
-    /// The traffic, but for the number of packets.
+    /// The traffic, without the number of packets.
     pub(super) input: &'static str,
     services: &'static str,
     costs: &'static str,
@@ -32,7 +32,7 @@ const LAYER_7: (&str, &str) = ("dpi", "table:ps-hrw");
 const BY_KIND: (&str, &str) = ("tcp=compress,udp=encrypt,other=forward", "table:measured");
 const SLOW: (&str, &str) = ("tcp=encrypt,udp=fec,other=forward", "table:predictive");
 
-/// All of them; the first few are the quick ones.
+/// All scenarios; quick runs use the first few.
 pub(super) const SCENARIOS: [Scenario; 20] = [
     scenario("even", "gen:poisson:flows=1000", FORWARD, (4, 0.8), "p99<50us,ooo<0.01%,min=p99"),
     scenario("bursts", "gen:onoff", FORWARD, (4, 0.7), "late<0.1%@100us,ooo<0.01%"),
@@ -57,10 +57,10 @@ pub(super) const SCENARIOS: [Scenario; 20] = [
 ];
 
 impl Scenario {
-    /// Its run, of so many packets.
+    /// Returns its configuration, for this many packets.
     ///
     /// # Errors
-    /// A slip in the table.
+    /// If the table has an error.
     pub(super) fn config(&self, packets: u64, seed: Seed) -> Result<RunConfig, LabError> {
         let separator = if self.input.matches(':').count() > 1 { ',' } else { ':' };
         let input = format!("{}{separator}packets={packets}", self.input);

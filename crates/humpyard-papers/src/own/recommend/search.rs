@@ -1,4 +1,4 @@
-//! Whether the search of `recommend` finds the policy that trying everything finds.
+//! Tests whether the search of `recommend` finds the policy that an exhaustive search finds.
 
 use core::num::NonZeroUsize;
 
@@ -10,16 +10,16 @@ use humpyard_lab::LabError;
 use humpyard_lab::recommend::{Held, RecommendOptions, hold};
 use humpyard_plot::{Axis, Bar, BarGroup, BarPlot};
 
-/// Composed scenarios, each searched and then tried with every candidate.
+/// Composed scenarios, each with the search and with a run of every candidate.
 pub(super) struct Scenarios;
 
 /// Packets of each scenario.
 const PACKETS: (u64, u64) = (4_000, 40_000);
-/// Scenarios of the quick scale.
+/// Number of scenarios in a quick run.
 const FEW: usize = 3;
-/// The pick may be so much worse than the best.
+/// Greatest relative distance of the pick from the best policy.
 const NEARLY: f64 = 0.02;
-/// In such a part of the scenarios it is not.
+/// Least part of the scenarios in which the pick must be that good.
 const OFTEN: f64 = 0.95;
 
 rows! {

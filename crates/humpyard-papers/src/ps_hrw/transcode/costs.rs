@@ -1,4 +1,4 @@
-//! What it takes to transcode a group of pictures: the measured costs of figures 8, 10 and 12.
+//! The time to transcode a group of pictures: the measured costs of figures 8, 10 and 12.
 
 use humpyard_core::random::Seed;
 use humpyard_transcode::source::Pattern;
@@ -16,7 +16,7 @@ use humpyard_plot::{Axis, Bar, BarGroup, BarPlot};
 #[derive(Debug)]
 pub(super) struct GopCosts;
 
-/// Groups of each film.
+/// Groups per film (quick, full).
 const GROUPS: (u64, u64) = (6, 40);
 
 rows! {
@@ -34,7 +34,7 @@ rows! {
     }
 }
 
-/// Mean and coefficient of variation.
+/// Returns the mean and the coefficient of variation.
 fn spread(values: &[f64]) -> (f64, f64) {
     let count = values.len().max(1) as f64;
     let mean = values.iter().sum::<f64>() / count;
@@ -74,7 +74,7 @@ impl Experiment for GopCosts {
         let rows = OUTPUTS.iter().map(|rate| {
             let work: Vec<_> = films.iter().flat_map(|film| of_film(film, rate, groups).work).collect();
             let failed = |failure: humpyard_transcode::Failure| LabError::option(failure.to_string());
-            // Scalers are made, and code is in caches, before anything is timed.
+            // Creates the scalers, and loads the code into caches, before the timing.
             work[0].done(&mut transcoder).map_err(failed)?;
             let (mut costs, mut bytes_out) = (Vec::new(), 0);
             for work in &work {
@@ -135,7 +135,7 @@ impl Experiment for GopCosts {
     }
 }
 
-/// How long a group of pictures lasts, in s: 15 pictures at 29.97 a second.
+/// Duration of a group of pictures, in s: 15 pictures at 29.97 per second.
 const GROUP_S: f64 = 0.5005;
 
 static FIGURES: [Figure; 1] = [Figure {
@@ -157,7 +157,7 @@ mod tests {
         let column = |name: &str| data.rows().map(|row| row.number(name)).collect::<Vec<_>>();
         let (costs, bytes) = (column("cost_mean_us"), column("bytes_out_mean"));
         assert_eq!(costs.len(), OUTPUTS.len());
-        // The two smallest differ by less than a measurement does.
+        // The two smallest differ by less than the error of measurement.
         assert!(costs[1..].is_sorted() && costs[3] > 3.0 * costs[0] && bytes.is_sorted(), "{costs:?}, {bytes:?}");
     }
 

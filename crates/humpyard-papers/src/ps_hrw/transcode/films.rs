@@ -1,4 +1,4 @@
-//! The films: patterns of libavfilter, coded as the paper's films are, 20 at a time, five for each of four rates.
+//! The films: patterns of libavfilter, coded like the paper's films: 20 at a time, five for each of four rates.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use humpyard_transcode::{Codec, Failure, Film, Gop, OUTPUTS, Rate, SOURCE, Trans
 
 use humpyard_lab::LabError;
 
-/// Pictures of a group: half a second.
+/// Pictures per group: half a second.
 pub(super) const GROUP: u32 = 15;
-/// Films at a time.
+/// Number of films at a time.
 pub(super) const STREAMS: usize = 20;
 
-/// A group of pictures that is to be transcoded.
+/// A group of pictures to transcode.
 #[derive(Clone, Debug)]
 pub(super) struct Work {
     pub(super) gop: Arc<Gop>,
@@ -25,16 +25,16 @@ impl Work {
     }
 }
 
-/// A film that becomes another: its groups in order.
+/// A film to transcode to another: its groups in order.
 #[derive(Clone, Debug)]
 pub(super) struct Stream {
     pub(super) work: Vec<Work>,
 }
 
-/// A film of this pattern, with so many groups in all.
+/// Returns a film of this pattern, with this many groups.
 ///
 /// # Errors
-/// What libav says, if it has no such encoder.
+/// If libav has no such encoder, with libav's message.
 pub(super) fn film(stream: usize, codec: Codec, pattern: Pattern, groups: u64) -> Result<Film, LabError> {
     let coding = Coding { codec, group: GROUP, is_closed: true };
     let count = groups * u64::from(GROUP);
@@ -43,18 +43,18 @@ pub(super) fn film(stream: usize, codec: Codec, pattern: Pattern, groups: u64) -
     read(stream, bytes)
 }
 
-/// What is in these bytes.
+/// Reads the film in these bytes.
 ///
 /// # Errors
-/// If that is no film.
+/// If there is no film.
 pub(super) fn read(stream: usize, bytes: Vec<u8>) -> Result<Film, LabError> {
     Film::read(stream, bytes, None).map_err(|failure| LabError::option(failure.to_string()))
 }
 
-/// All films, each with so many groups: five are made, and each becomes four.
+/// Returns all films, each with this many groups: five films are made, and each is transcoded to four rates.
 ///
 /// # Errors
-/// What libav says, if it has no such encoder.
+/// If libav has no such encoder, with libav's message.
 pub(super) fn streams(groups: u64) -> Result<Vec<Stream>, LabError> {
     let films: Result<Vec<Film>, LabError> = Pattern::ALL
         .into_iter()
@@ -67,7 +67,7 @@ pub(super) fn streams(groups: u64) -> Result<Vec<Stream>, LabError> {
     Ok((0..STREAMS).map(stream).collect())
 }
 
-/// The first groups of a film, to become this.
+/// Returns the first groups of a film, to transcode to this rate.
 pub(super) fn of_film(film: &Film, rate: &'static Rate, groups: u64) -> Stream {
     let gops = film.gops.iter().take(groups as usize);
     Stream { work: gops.map(|gop| Work { gop: Arc::new(gop.clone()), rate }).collect() }

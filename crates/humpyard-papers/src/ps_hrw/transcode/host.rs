@@ -1,4 +1,5 @@
-//! A host of its own: a dispatcher and workers on threads, and groups of pictures as what the policy steers.
+//! A separate host: a dispatcher and workers on threads, with groups of pictures as the units that the policy
+//! steers.
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -20,31 +21,31 @@ use humpyard_transcode::{Account, Failure, Transcoder};
 use super::films::{Stream, Work};
 use humpyard_lab::LabError;
 
-/// What came of a group: its bytes, or why there are none.
+/// The result of a group: its bytes, or its failure.
 type Transcoded = Result<Vec<u8>, Failure>;
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Came {
     pub(super) summary: Summary,
     pub(super) account: Account,
-    /// By stream, what came of each group, in order.
+    /// The results of each stream's groups, in order.
     pub(super) streams: Vec<Vec<Transcoded>>,
-    /// Mean time of an arrival: the decision, and what the policy and the mechanism keep account of, in ns.
+    /// Mean time of an arrival, in ns: the decision, and the bookkeeping of the policy and the scheduler.
     pub(super) decision_mean_ns: f64,
     /// Mean time that a worker had a group, in ns.
     pub(super) busy_mean_ns: f64,
 }
 
-/// What is to be run.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trial<'a> {
     pub(super) policy: &'a str,
     pub(super) streams: &'a [Stream],
-    /// By stream, the work that a group is believed to be, in ns.
+    /// Estimated work of a group by stream, in ns.
     pub(super) estimates: &'a [u64],
     pub(super) workers: usize,
-    /// The dispatcher waits while a worker has more than so many groups.
+    /// The dispatcher waits while a worker has more than this many groups.
     pub(super) full: u32,
     pub(super) seed: Seed,
 }
@@ -55,7 +56,7 @@ struct Job {
     work: Work,
 }
 
-/// A group that a worker is done with.
+/// A group that a worker has finished.
 struct Done {
     core: CoreId,
     slot: Slot,
@@ -71,7 +72,7 @@ fn work(core: CoreId, seat: &Seat, jobs: &Receiver<Job>, done: &Sender<Done>) {
     for Job { slot, work } in jobs {
         let begun = Instant::now();
         let result = work.done(&mut transcoder);
-        // If nobody listens any more, the run has ended.
+        // An error means that the run has ended.
         let _ = done.send(Done { core, slot, begun, ended: Instant::now(), result });
     }
 }
@@ -79,7 +80,7 @@ fn work(core: CoreId, seat: &Seat, jobs: &Receiver<Job>, done: &Sender<Done>) {
 /// Transcodes all streams.
 ///
 /// # Errors
-/// What a policy refuses.
+/// If a policy rejects the configuration.
 pub(super) fn run(trial: &Trial<'_>) -> Result<Came, LabError> {
     let seats = seats(trial.workers);
     thread::scope(|scope| {
@@ -91,7 +92,7 @@ pub(super) fn run(trial: &Trial<'_>) -> Result<Came, LabError> {
             jobs_in
         });
         let jobs = jobs.collect();
-        // Only workers hold it now: should they all be gone, the dispatcher is told.
+        // Now only workers hold the sender: if all are gone, the dispatcher gets an error.
         drop(done_in);
         let mut dispatcher = Dispatcher::new(*trial, jobs, done)?;
         dispatcher.run();
@@ -99,7 +100,7 @@ pub(super) fn run(trial: &Trial<'_>) -> Result<Came, LabError> {
     })
 }
 
-/// Asks the policy, and keeps account.
+/// Asks the policy, and counts.
 struct Dispatcher<'a> {
     trial: Trial<'a>,
     measured: Measured<AnySteer, AnyShare, AnyAllocate>,
@@ -107,9 +108,9 @@ struct Dispatcher<'a> {
     done: Receiver<Done>,
     begun: Instant,
     random: Random,
-    /// By stream, what it is hashed by.
+    /// The hash key of each stream.
     keys: Vec<u64>,
-    /// Which group is in a slot: its stream, and its number there.
+    /// The group in each slot: its stream, and its number there.
     in_slots: HashMap<Slot, (usize, usize)>,
     streams: Vec<Vec<Option<Transcoded>>>,
     account: Account,
@@ -147,8 +148,8 @@ impl<'a> Dispatcher<'a> {
         })
     }
 
-    /// The groups as they come: of each stream the next, in an order that is drawn each time. In the same order for
-    /// ever they would be in step with workers that are served in turn.
+    /// Returns the groups in arrival order: the next one of each stream, in an order that is drawn anew each
+    /// time. A constant order would be in step with workers that are served in turn.
     fn arrivals(&mut self) -> Vec<(usize, usize)> {
         let longest = self.trial.streams.iter().map(|stream| stream.work.len()).max().unwrap_or(0);
         let mut arrivals = Vec::new();
@@ -189,7 +190,7 @@ impl<'a> Dispatcher<'a> {
         }
     }
 
-    /// Whether a worker has more groups than it may.
+    /// Returns whether a worker has more groups than it may.
     fn is_full(&self) -> bool {
         let scheduler = self.measured.scheduler();
         let packets = |core| scheduler.waiting(core).unwrap_or(0) + scheduler.in_service(core);
@@ -222,7 +223,7 @@ impl<'a> Dispatcher<'a> {
         }
     }
 
-    /// Gives every idle worker what it can have.
+    /// Gives every idle worker the groups that it can take.
     fn hand_out(&mut self) {
         let now = self.now();
         while let Some(core) = self.measured.next_core(now) {
@@ -233,7 +234,7 @@ impl<'a> Dispatcher<'a> {
         }
     }
 
-    /// Until a worker is done, or the policy wants to be told of the time.
+    /// Waits until a worker is done, or a policy's timeout.
     fn wait(&mut self) {
         let timeout = self.measured.next_timeout().map(|time| Duration::from_nanos(time.since(self.now()).as_ns()));
         match self.done.recv_timeout(timeout.unwrap_or(Duration::from_secs(3600))) {
@@ -292,7 +293,7 @@ mod tests {
     use super::super::films::{film, of_film, read};
     use super::*;
 
-    /// Three films, of which one is damaged in the middle.
+    /// Returns three films, of which one is damaged in the middle.
     fn films() -> Vec<Stream> {
         let whole = film(0, Codec::Mpeg1, Pattern::Clock, 4).unwrap();
         let mut bytes: Vec<u8> = whole.gops.iter().flat_map(|gop| gop.coded()).collect();

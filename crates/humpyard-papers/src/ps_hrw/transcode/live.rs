@@ -16,14 +16,14 @@ use humpyard_plot::statistics::Statistic;
 #[derive(Debug)]
 pub(super) struct LiveFilms;
 
-/// As in the other live figures.
+/// The number of workers of the other live figures.
 const WORKERS: usize = 4;
-/// Groups on a worker for which the dispatcher waits.
+/// Number of groups on a worker at which the dispatcher waits.
 const FULL: u32 = 16;
-/// Groups of each film, and how often each policy transcodes them all.
+/// Groups per film (quick, full), and number of runs per policy.
 const GROUPS: (u64, u64) = (8, 40);
 const RUNS: (usize, usize) = (1, 5);
-/// Those that promise the order of a flow.
+/// The policies that promise the order of a flow.
 const IN_ORDER: [&str; 2] = ["conn", "hrw"];
 
 rows! {
@@ -51,12 +51,12 @@ const PLOTS: [Shown; 3] = [
     Shown::of("jitter", "jitter", "jitter_ms", |ms| format!("{ms:.0} ms")),
 ];
 
-/// Every steering policy there is, by its name.
+/// Returns the names of all steering policies.
 fn policies() -> Vec<&'static str> {
     AnySteer::entries().iter().map(|entry| entry.info.name).collect()
 }
 
-/// What one worker makes of each group, and the mean work of a group of each stream, in ns.
+/// The output of one worker for each group, and the mean work of a group of each stream, in ns.
 struct Alone {
     streams: Vec<Vec<Vec<u8>>>,
     estimates: Vec<u64>,
@@ -76,7 +76,7 @@ impl Alone {
         Ok(alone)
     }
 
-    /// Groups that are the same, byte for byte, in the same places.
+    /// Returns the number of groups that are equal byte for byte, in the same places.
     fn same(&self, came: &Came) -> usize {
         let pairs = self.streams.iter().flatten().zip(came.streams.iter().flatten());
         pairs.filter(|(alone, came)| came.as_ref().is_ok_and(|came| came == *alone)).count()
@@ -97,7 +97,7 @@ fn check(policy: &str, same: usize, came: &Came) -> Result<(), LabError> {
     )))
 }
 
-/// A row of every policy, with films of so many groups.
+/// Returns a row for every policy, with films of this many groups.
 fn rows(groups: u64, number: usize, seed: Seed) -> Result<Vec<Row>, LabError> {
     let streams = streams(groups)?;
     let alone = Alone::of(&streams)?;
@@ -184,7 +184,7 @@ impl Experiment for LiveFilms {
     }
 }
 
-/// A column of a policy, run by run.
+/// Returns the statistic of a policy's column over the runs.
 fn statistic(data: &Table, policy: &str, column: &str) -> Statistic {
     data.rows_of("policy", policy).statistic(column)
 }

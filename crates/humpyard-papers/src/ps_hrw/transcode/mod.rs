@@ -1,4 +1,4 @@
-//! Films that are really transcoded, by libav: what a group of pictures takes, and figures 8, 10, 12 and 14 on live
+//! Films that libav really transcodes: the time of a group of pictures, and figures 8, 10, 12 and 14 on live
 //! threads.
 
 mod costs;
