@@ -1,4 +1,4 @@
-//! What a packet is believed to cost.
+//! The estimated cost of a packet.
 
 use core::fmt::Debug;
 
@@ -8,8 +8,8 @@ use super::Policy;
 use crate::packet::Packet;
 use crate::unit::Work;
 
-/// An estimator of work: owned by the mechanism, which stamps every packet with its answer, for all policies and for the
-/// view of the cores.
+/// An estimator of work, owned by the mechanism. The mechanism stamps every packet with the
+/// estimate, for all policies and for the view of the cores.
 #[delegatable_trait]
 pub trait Estimate: Policy + Debug {
     /// The work that a warm core is believed to need for this packet, in the unit of the run, at least 1.
