@@ -113,7 +113,8 @@ impl Fairness {
         }
     }
 
-    /// How much of a bound was ever used, from 0 to 1: near 0, the bound says little of these histories.
+    /// Returns the greatest used fraction of a bound, from 0 to 1. Near 0, these histories hardly
+    /// test the bound.
     pub fn tightness(&self) -> f64 {
         self.tightness_millionths as f64 / 1e6
     }

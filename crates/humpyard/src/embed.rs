@@ -190,7 +190,8 @@ pub struct Embedded {
     /// Packets held of each client and of each flow.
     of_client: Vec<u32>,
     of_flow: Vec<u32>,
-    /// By core: whether the host was told to switch it, and has not reported the end of the switch.
+    /// By core: whether the host was asked to switch it, and has not reported the end of the
+    /// switch.
     switching: Vec<bool>,
     /// Switches that the host has not fetched yet.
     switches: VecDeque<Switch>,

@@ -105,7 +105,7 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         self.scheduler.next_core(now)
     }
 
-    /// The core has gone over: [`Scheduler::on_switched`].
+    /// The core's switch is over: [`Scheduler::on_switched`].
     pub fn on_switched(&mut self, now: Time, core: CoreId) {
         self.scheduler.on_switched(now, core);
         if let Some(observer) = &mut self.observer {

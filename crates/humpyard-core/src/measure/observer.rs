@@ -30,6 +30,6 @@ pub trait Observer: Debug {
     fn on_drop(&mut self, dropped: &Dropped);
     /// A core begins to switch to another service, as a consequence of the last call.
     fn on_switch(&mut self, switch: &Switch);
-    /// The core has gone over.
+    /// The core's switch is over.
     fn on_switched(&mut self, now: Time, core: CoreId);
 }
