@@ -65,7 +65,7 @@ id! {
     FlowId(u32)
 }
 id! {
-    /// A service: what is done to a packet.
+    /// A service, which processes packets.
     ServiceId(u16)
 }
 id! {

@@ -68,7 +68,7 @@ impl fmt::Debug for Time {
 /// An amount of work, in the unit of the run: nanoseconds of one core, bytes, or packets.
 pub type Work = u64;
 
-/// What one unit of [`Work`] is.
+/// The unit of [`Work`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkUnit {

@@ -108,7 +108,7 @@ impl OutAccount {
         self.at_link.get_or_insert_default()[reason as usize] += 1;
     }
 
-    /// Of the packets that went out these did not come far: their interface did not take them.
+    /// Counts packets that went out and that their interface did not take as dropped.
     pub(crate) fn on_sent(&mut self, sent: &[Sent]) {
         for sent in sent {
             let lost = [

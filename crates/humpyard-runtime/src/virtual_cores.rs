@@ -81,7 +81,7 @@ impl VirtualCores {
         counters
     }
 
-    /// A core is due when its first result is.
+    /// Sets when the core's first result is due.
     fn set_due(&mut self, core: CoreId) {
         match self.cores[core].results.front() {
             Some(&(time, _)) => self.due.set(core, time),

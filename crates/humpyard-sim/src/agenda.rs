@@ -87,7 +87,7 @@ impl Agenda {
         Some((core, done))
     }
 
-    /// At the last instant, never is not later than now. A function that is seldom called keeps this test a branch.
+    /// At the last instant, `now` equals [`Time::MAX`], so that case needs a test. A cold function keeps it a branch.
     #[cold]
     #[inline(never)]
     fn none_at_last() -> Option<(CoreId, Doing)> {
@@ -145,7 +145,7 @@ impl Agenda {
 
 /// The instant before never.
 const LAST: Time = Time::from_ns(u64::MAX - 1);
-/// No core is done.
+/// The entry of no core.
 const NEVER: (Time, CoreId) = (Time::MAX, CoreId(0));
 
 /// Times of a few cores, in order; at equal times the lowest core is first. Removing the earliest

@@ -63,7 +63,7 @@ pub struct HostCosts {
     pub worker: f64,
     /// The dispatcher's overhead for each packet that it serves, without the service.
     pub own: f64,
-    /// From giving a packet to a worker that is awake until it begins.
+    /// Time from giving a packet to an awake worker until it begins.
     pub hand_over: f64,
     /// Extra time of the first packet after the dispatcher was idle for [`RESTED`].
     pub rested: f64,

@@ -167,7 +167,7 @@ impl<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>> Running<S, Q, A, W> 
         }
     }
 
-    /// A packet comes to the ring of the processor that the card interrupts.
+    /// Puts a packet into the ring of the processor that the card interrupts.
     fn come(&mut self, now: Time, packet: &Packet) {
         self.taken += 1;
         let ring = &mut self.processors[self.kernel.receiver.receiver(packet)].ring;

@@ -37,7 +37,7 @@ const KINDS: [Kind; 7] = [Kind::Lone, Kind::Hot, Kind::Burst, Kind::Train, Kind:
 /// One client's habits.
 struct Habit {
     length_max: u32,
-    /// By how much its packets always cost more than estimated, in thousandths.
+    /// The constant excess of its packets' costs over their estimates, in thousandths.
     bias_permille: i64,
     services: [ServiceId; FLOWS_PER_CLIENT],
 }

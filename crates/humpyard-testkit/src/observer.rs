@@ -17,7 +17,7 @@ pub trait Observer {
     fn on_drop(&mut self, _now: Time, _packet: &Packet) {}
     /// A packet leaves that had waited at the exit.
     fn on_exit(&mut self, _now: Time, _packet: &Packet) {}
-    /// A client has another weight.
+    /// The weight of a client has changed.
     fn on_weight(&mut self, _now: Time, _client: ClientId, _weight: Weight) {}
     /// A client has ended.
     fn on_client_end(&mut self, _now: Time, _client: ClientId) {}

@@ -22,7 +22,7 @@ pub struct Shape {
     pub events: usize,
     /// Most packets that a core is handed before it has finished the first.
     pub in_flight: usize,
-    /// By how much the cost of a packet may differ from its estimate, in thousandths of the estimate; at most 1000.
+    /// The largest difference of a packet's cost from its estimate, in thousandths of it; at most 1000.
     pub error_permille: u32,
     /// The greatest weight.
     pub weight_max: u32,

@@ -23,7 +23,7 @@ pub(super) struct Elements {
     idle: usize,
     /// Whether packets are held back.
     holds: bool,
-    /// Until when time is counted.
+    /// The time up to which the times below are counted.
     counted: Time,
     held: Time,
     held_in_vain: Time,

@@ -472,7 +472,7 @@ impl Measurements {
         }
     }
 
-    /// A flow is over: its id may be used for another.
+    /// Ends a flow; its id may be used again.
     pub fn on_flow_end(&mut self, flow: FlowId) {
         self.order.on_flow_end(flow);
         if let Some(moves) = &mut self.moves {
@@ -480,12 +480,12 @@ impl Measurements {
         }
     }
 
-    /// A client is gone: its id may be used for another.
+    /// Ends a client; its id may be used again.
     pub fn on_client_end(&mut self, client: ClientId) {
         self.fairness.on_client_end(client);
     }
 
-    /// A client has another weight.
+    /// Changes the weight of a client.
     pub fn set_weight(&mut self, client: ClientId, weight: Weight) {
         self.fairness.set_weight(client, weight);
     }

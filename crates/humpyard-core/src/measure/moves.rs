@@ -60,7 +60,7 @@ impl Moves {
         Some(apart)
     }
 
-    /// A flow is over: its id may be used for another.
+    /// Ends a flow; its id may be used again.
     pub fn on_flow_end(&mut self, flow: FlowId) {
         self.last[flow] = NOWHERE;
     }

@@ -37,7 +37,7 @@ pub struct Order {
 }
 
 impl Order {
-    /// For flow ids below `flows`.
+    /// Returns measurements of the flow ids below `flows`.
     pub fn new(flows: usize) -> Self {
         Self {
             flows: IdVec::from_fn(flows, |_| Flow::default()),
@@ -79,7 +79,7 @@ impl Order {
         flow.last_departure = now;
     }
 
-    /// The flow is over.
+    /// Ends a flow.
     pub fn on_flow_end(&mut self, flow: FlowId) {
         let flow = core::mem::take(&mut self.flows[flow]);
         if let Some(jitter) = flow.jitter() {

@@ -27,7 +27,7 @@ pub struct ExitOrder {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Exit {
-    /// Its place until now.
+    /// The place that it had.
     pub place: ExitSlot,
     /// The packet.
     pub packet: Packet,

@@ -437,7 +437,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.note(|| Event::Timeout);
     }
 
-    /// The client is gone; it must be idle. Its id may be used for another.
+    /// Ends the client, which must be idle. Its id may be used again.
     pub fn on_client_end(&mut self, now: Time, client: ClientId) {
         self.advance(now);
         for queue in self.queues.iter_mut() {
@@ -705,7 +705,7 @@ fn queues_of<Q: Share>(
     Ok(queues)
 }
 
-/// Apart from the calls that it is a record of, which are short.
+/// Writes a record. A separate function, so that the recorded calls stay short.
 #[cold]
 #[inline(never)]
 fn record(journal: &mut dyn Journal, now: Time, event: impl FnOnce() -> Event) {

@@ -111,7 +111,7 @@ impl Splitter {
         self.account
     }
 
-    /// A packet comes in.
+    /// Records that a packet comes in.
     pub(super) fn on_arrival(&mut self, now: Time, packet: &Packet) {
         let flow = &mut self.flows[packet.flow];
         let age = now.since(flow.began);
@@ -134,7 +134,7 @@ impl Splitter {
         self.splits(packet).then(|| shortest(packet.key, self.cores, view))
     }
 
-    /// The packet has joined a queue.
+    /// Records that the packet has joined a queue.
     pub(super) fn on_enqueue(&mut self, packet: &Packet) {
         let split = u64::from(packet.hop == 0 && self.splits(packet));
         self.account.packets += split;

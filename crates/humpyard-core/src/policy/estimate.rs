@@ -15,6 +15,6 @@ pub trait Estimate: Policy + Debug {
     /// The work that a warm core is believed to need for this packet, in the unit of the run, at least 1.
     fn estimate(&self, packet: &Packet) -> Work;
 
-    /// The packet was `used` work; `cold` says whether the core's previous packet had another service.
+    /// The packet took `used` work. `cold`: the core's previous packet had another service.
     fn on_completion(&mut self, _packet: &Packet, _used: Work, _cold: bool) {}
 }

@@ -243,7 +243,7 @@ impl Machine {
         self.enter_idle(now, core);
     }
 
-    /// The core has the code of this service, in place of the one it has not worked for longest.
+    /// Lets the core keep the code of this service, in place of the least recently used one.
     fn keep(&mut self, core: CoreId, service: ServiceId) {
         let kept = &mut self.kept[core];
         match kept.iter().position(|&known| known == service) {

@@ -65,7 +65,7 @@ pub trait Share: Policy {
     /// The client's head goes to `core`; it is charged the packet's estimate.
     fn on_dispatch(&mut self, now: Time, core: CoreId, client: ClientId, sent: &Packet);
 
-    /// The packet is done and was `used` work: settle the difference to its estimate.
+    /// The packet is done and took `used` work: the policy settles the difference from its estimate.
     fn on_completion(&mut self, _now: Time, _core: CoreId, _client: ClientId, _sent: &Packet, _used: Work) {}
 
     /// The client's newest waiting packet left the queue: it was dropped to make room for another

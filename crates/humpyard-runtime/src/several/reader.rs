@@ -25,7 +25,7 @@ pub(super) struct Reader<'a> {
     lanes: Vec<Lane>,
     bell: Arc<Doorbell>,
     common: &'a Common,
-    /// No frame is read that arrives later.
+    /// The latest arrival of a frame that is read.
     longest: Option<Time>,
     watched: Option<Watched>,
     spare: Vec<Frame>,

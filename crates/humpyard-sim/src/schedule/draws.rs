@@ -68,7 +68,7 @@ impl WeightLaw {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SkewedWeights {
     clients: usize,
-    /// Of the heavy client.
+    /// The weight of the heavy client.
     heaviest: u32,
     /// The sum of all other weights.
     rest: u32,
@@ -203,7 +203,7 @@ impl DrawsRequest {
 pub struct Extreme {
     /// The service error.
     pub error: Fraction,
-    /// In which draw, from 1.
+    /// The draw with the error, from 1.
     pub draw: u32,
     /// The client with the error.
     pub client: ClientId,

@@ -104,7 +104,7 @@ impl Errors {
         scaled_service - self.total_service * i64::from(weight)
     }
 
-    /// In the next slot these clients get one unit of work each.
+    /// Gives each of these clients one unit of work in the next slot.
     #[inline]
     pub(super) fn on_slot(&mut self, served: &[ClientId]) {
         for &client in served {

@@ -77,7 +77,7 @@ pub fn schedule(request: &ScheduleRequest) -> Result<Schedule, BuildError> {
     Ok(Schedule { slots, error_min, error_max })
 }
 
-/// Of `schedule` and of random draws: a sharing policy alone.
+/// Checks that the policy is a sharing policy alone, for `schedule` and for random draws.
 fn check_policy(policy: &PolicySpec) -> Result<(), BuildError> {
     if policy.is_share_alone() {
         return Ok(());
