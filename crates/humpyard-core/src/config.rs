@@ -1,6 +1,8 @@
-//! What a scheduler is made for: everything that a host decides before the first packet, as one value.
+//! The configuration of a scheduler: everything that a host decides before the first packet, as one
+//! value.
 //!
-//! A [`SchedulerConfig`] owns all it says, so programs can keep it, write it to a file and read it back.
+//! A [`SchedulerConfig`] owns all its parts, so programs can keep it, write it to a file and read
+//! it back.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -18,7 +20,7 @@ use crate::random::Seed;
 use crate::rendezvous::Rendezvous;
 use crate::unit::{Time, Weight, Work, WorkUnit};
 
-/// What is known of a service.
+/// The configuration of a service.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceConfig {
@@ -26,17 +28,18 @@ pub struct ServiceConfig {
     pub name: String,
     /// Time that a typical packet takes a core (t), in ns.
     pub packet_time: Time,
-    /// Time that a core takes to go over to this service (t_sw), in ns. The core serves nothing meanwhile.
+    /// Time that a core takes to switch to this service (t_sw), in ns. The core serves nothing
+    /// meanwhile.
     pub switch_cost: Time,
     /// The longest tolerable delay (D), in ns; a packet beyond it is late.
     pub tolerance: Time,
-    /// The share of the cores that it is guaranteed (G), in millionths; those of all services add up to at most a
-    /// million.
+    /// The guaranteed share of the cores (G), in millionths. The shares of all services add up to
+    /// at most a million.
     pub guarantee_millionths: u32,
 }
 
 impl Default for ServiceConfig {
-    /// The only service of a run that says nothing of it: no packet is late, and all cores are its own.
+    /// The only service of a run that configures none: no packet is late, and it has all cores.
     fn default() -> Self {
         Self {
             name: "service".to_owned(),
@@ -48,7 +51,8 @@ impl Default for ServiceConfig {
     }
 }
 
-/// The run that a scheduler and its policies are made for. Every limit is known here: nothing is allocated later.
+/// The configuration of a run, for its scheduler and policies. It contains every limit, so nothing
+/// is allocated later.
 ///
 /// Fields that a file leaves out have their defaults.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -56,10 +60,11 @@ impl Default for ServiceConfig {
 pub struct SchedulerConfig {
     /// Number of cores, from 1 to 65,535.
     pub cores: usize,
-    /// Contexts of each processing element, from 1; a divisor of the number of cores. As many consecutive cores are one
-    /// element, and take turns computing.
+    /// Contexts of each processing element, from 1; a divisor of the number of cores. Each group of
+    /// this many consecutive cores is one element, and its cores take turns computing.
     pub contexts: usize,
-    /// Speeds of the first cores, from 1, in thousandths of the speed that estimates hold for; the others have 1000.
+    /// Speeds of the first cores, from 1, in thousandths of the speed that estimates assume; other
+    /// cores have 1000.
     pub speeds: Vec<u32>,
     /// Which cores are near each other. `None`: all cores are equally near.
     pub topology: Option<Topology>,
@@ -75,34 +80,36 @@ pub struct SchedulerConfig {
     pub unit: WorkUnit,
     /// Estimated work of the longest packet, from 1, in the unit of the run.
     pub longest: Work,
-    /// Weights of the first clients; the others have [`Weight::ONE`].
+    /// Weights of the first clients; other clients have [`Weight::ONE`].
     pub weights: Vec<Weight>,
-    /// Estimated work of a packet of each service before anything was measured, in the unit of the run: as many as
-    /// services.
+    /// Estimated work of a packet of each service before any measurement, in the unit of the run.
+    /// One entry for each service.
     pub estimates: Vec<LinearCost>,
     /// The services, from 1 to 65,535.
     pub services: Vec<ServiceConfig>,
-    /// Number of services whose code a core keeps, from 1: to go back to one of them takes it no time.
+    /// Services whose code a core keeps, from 1: a core returns to one of them in no time.
     pub services_per_core: usize,
-    /// Which of two equals goes first.
+    /// The order of two equals.
     pub ties: Ties,
-    /// Where random policies draw from.
+    /// The seed of random policies.
     pub seed: Seed,
     /// Limits of queues and clients.
     pub limits: Limits,
-    /// Whether a client is held to one packet in service where several cores pull from one queue.
+    /// Whether a client may have only one packet in service where several cores pull from one
+    /// queue.
     pub flow_order: FlowOrder,
     /// The services that packets go through, by chain, from 1 to 255 each. Empty: each packet has its own service
     /// alone.
     pub chains: Vec<Vec<ServiceId>>,
-    /// The exit that puts packets back in the order of their flow. `None`: no exit. Packets that wait there count
-    /// against [`SchedulerConfig::packets`], so that cores which go on while one is stuck cannot overrun the exit.
+    /// The exit that puts packets back in the order of their flow. `None`: no exit. Packets that
+    /// wait there count against [`SchedulerConfig::packets`]. So cores that continue while one is
+    /// stuck cannot overrun the exit.
     pub exit: Option<ExitOrder>,
-    /// Which flows are too much for one core and go to several. `None`: no flow. Needs a steering policy, work in ns,
-    /// and order at the exit.
+    /// Which flows are too much for one core and are split over several. `None`: no flow. Splitting
+    /// needs a steering policy, work in ns, and order at the exit.
     pub split: Option<Split>,
-    /// Time to hand a packet to its core beside the work, in ns, where work is time. Clients are charged for it, and
-    /// estimates should include it.
+    /// Time to hand a packet to its core, in ns, in addition to the work; used where work is time.
+    /// Clients are charged for it, and estimates should include it.
     pub hand_over: Time,
     /// How this machine finds the winner of a rendezvous. Files leave it out: it never changes a decision.
     #[serde(skip)]
@@ -110,7 +117,8 @@ pub struct SchedulerConfig {
 }
 
 impl Default for SchedulerConfig {
-    /// One core, one client, one service, 1024 packets of at most 1514 bytes, bytes as the unit of work, and no limits.
+    /// The default: one core, one client, one service, 1024 packets of at most 1514 bytes, bytes as
+    /// the unit of work, and no limits.
     fn default() -> Self {
         Self {
             cores: 1,
@@ -140,9 +148,10 @@ impl Default for SchedulerConfig {
     }
 }
 
-/// Setters for programs that go on as fields are added; those of this workspace write `..SchedulerConfig::default()`.
+/// Setters for programs that must compile after fields are added. Crates of this workspace write
+/// `..SchedulerConfig::default()`.
 impl SchedulerConfig {
-    /// Returns the configuration of a run on this many cores; else as by default.
+    /// Returns the configuration of a run on this many cores, with defaults otherwise.
     pub fn new(cores: usize) -> Self {
         Self { cores, ..Self::default() }
     }
@@ -159,7 +168,7 @@ impl SchedulerConfig {
         Self { flows, ..self }
     }
 
-    /// Sets the clients: as many ids as weights.
+    /// Sets the clients: one id for each weight.
     #[must_use]
     pub fn with_clients(self, weights: Vec<Weight>) -> Self {
         Self { clients: weights.len(), weights, ..self }
@@ -189,7 +198,7 @@ impl SchedulerConfig {
         Self { services, estimates, ..self }
     }
 
-    /// Sets where random policies draw from.
+    /// Sets the seed of random policies.
     #[must_use]
     pub fn with_seed(self, seed: Seed) -> Self {
         Self { seed, ..self }
@@ -262,7 +271,7 @@ impl SchedulerConfig {
         ElementId::from_index(core.index() / self.contexts)
     }
 
-    /// Returns what is known of a service.
+    /// Returns the configuration of a service.
     pub fn service(&self, service: ServiceId) -> &ServiceConfig {
         &self.services[usize::from(service.0)]
     }
@@ -270,10 +279,11 @@ impl SchedulerConfig {
 
 /// Checks.
 impl SchedulerConfig {
-    /// Rejects a configuration that describes no run. [`Scheduler::new`](crate::mechanism::Scheduler::new) calls this.
+    /// Rejects an invalid configuration. [`Scheduler::new`](crate::mechanism::Scheduler::new) calls
+    /// this.
     ///
     /// # Errors
-    /// A number out of its range, and fields that contradict each other; the message says which.
+    /// A number is out of its range, or fields contradict each other; the message says which.
     pub fn check(&self) -> Result<(), BuildError> {
         let refuse = |message| Err(BuildError::set_up(message));
         if self.cores == 0 || self.cores > usize::from(u16::MAX) {
@@ -319,7 +329,7 @@ impl SchedulerConfig {
         Ok(())
     }
 
-    /// Rejects split flows without a steering policy, work in ns and an exit.
+    /// Rejects split flows unless there are a steering policy, work in ns and an exit.
     pub(crate) fn check_split(&self, steers: bool) -> Result<(), BuildError> {
         let Some(split) = self.split else { return Ok(()) };
         let refuse = |message: &str| Err(BuildError::combination(message));
@@ -345,9 +355,9 @@ impl SchedulerConfig {
         Ok(())
     }
 
-    /// Rejects what a host in another language may ask for by mistake, beside what [`SchedulerConfig::check`]
-    /// rejects: more than `places_max` of anything that has a place in memory, more weights than clients, and numbers
-    /// that overflow.
+    /// Also rejects, beyond [`SchedulerConfig::check`], what a host in another language may pass by
+    /// mistake: more than `places_max` of anything that has a place in memory, more weights than
+    /// clients, and numbers that overflow.
     ///
     /// # Errors
     /// As [`SchedulerConfig::check`].

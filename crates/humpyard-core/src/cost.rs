@@ -1,4 +1,4 @@
-//! What a packet costs: a straight line in its length, and what the machine makes of it.
+//! The cost of a packet: a linear function of its length, and the effects of the machine.
 
 use core::borrow::Borrow;
 
@@ -11,7 +11,7 @@ use crate::packet::Packet;
 use crate::policy::Apart;
 use crate::unit::{Time, WorkUnit};
 
-/// The work of a packet: a fixed part, a part per byte, and what a cold core adds.
+/// The work of a packet: a fixed part, a part per byte, and the extra work of a cold core.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct LinearCost {
     /// Work of a packet of no length.
@@ -28,8 +28,8 @@ impl LinearCost {
     /// One unit of work per packet.
     pub const PACKETS: Self = Self { fixed: 1, per_byte_milli: 0, cold: 0 };
 
-    /// Returns the estimate of a service of which nothing is known: a unit for each packet or byte, or a nanosecond
-    /// for each byte.
+    /// Returns the default estimate of an unknown service: a unit for each packet or byte, or a
+    /// nanosecond for each byte.
     pub const fn usual(unit: WorkUnit) -> Self {
         match unit {
             WorkUnit::Packets => Self::PACKETS,
@@ -44,30 +44,30 @@ impl LinearCost {
         if work == 0 { 1 } else { work }
     }
 
-    /// The work of a packet of `length` bytes on a core that is cold or not. It stops at the largest number there is.
+    /// The work of a packet of `length` bytes on a cold or warm core. It saturates at `u64::MAX`.
     #[inline]
     pub const fn total(&self, length: u32, cold: bool) -> u64 {
         self.work(length).saturating_add(if cold { self.cold } else { 0 })
     }
 }
 
-/// What a packet takes longer that is served by another core than the one before of its flow, for what it has to fetch from
-/// that core's caches: parts of its work on a warm core, in thousandths.
+/// The extra work of a packet whose flow was last served by another core: it fetches data from that
+/// core's caches. In thousandths of its work on a warm core.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct MovePenalties {
-    /// By a core that shares its cache of the second level.
+    /// The other core shares the cache of the second level.
     pub shared_l2: u32,
-    /// By another core of its socket.
+    /// The other core is in the same socket.
     pub same_socket: u32,
-    /// By a core of another socket.
+    /// The other core is in another socket.
     pub other_socket: u32,
 }
 
 impl MovePenalties {
-    /// Moves cost nothing.
+    /// Moves without cost.
     pub const NONE: Self = Self { shared_l2: 0, same_socket: 0, other_socket: 0 };
 
-    /// That of a move so far.
+    /// Returns the penalty of a move over this distance.
     #[inline]
     pub const fn permille(&self, apart: Apart) -> u32 {
         match apart {
@@ -77,7 +77,7 @@ impl MovePenalties {
         }
     }
 
-    /// What a packet of so much work takes longer.
+    /// Returns the extra work of a packet with this work.
     #[inline]
     const fn work(&self, work: u64, moved: Option<Apart>) -> u64 {
         match moved {
@@ -87,35 +87,38 @@ impl MovePenalties {
     }
 }
 
-/// The cores of a machine that is not there: how long each is busy with a packet. For drivers of virtual time.
+/// The cores of a simulated machine: how long each is busy with a packet. For drivers of virtual
+/// time.
 ///
-/// A packet takes the cost of its service by the speed of its core. The contexts of an element take turns computing, in the
-/// order in which they are given packets; while one waits for memory (its stall) the next computes.
+/// A packet takes the cost of its service, divided by the speed of its core. The contexts of an
+/// element take turns computing, in the order in which they get packets. While one context waits
+/// for memory (its stall), the next computes.
 #[derive(Clone, Debug)]
 pub struct CostModel {
     costs: IdVec<ServiceId, LinearCost>,
-    /// What a packet of each service waits for memory, after it was computed.
+    /// How long a packet of each service waits for memory after it was computed.
     stalls: IdVec<ServiceId, Time>,
     moves: MovePenalties,
-    /// From the decision until a core that is idle has the packet.
+    /// Time from the decision until an idle core has the packet.
     hand_over: Time,
     /// In thousandths.
     speeds: IdVec<CoreId, u32>,
     element: IdVec<CoreId, ElementId>,
-    /// When each core is done with all that it was given.
+    /// When each core has finished all its packets.
     free: IdVec<CoreId, Time>,
-    /// When each element is done with all that its contexts were given.
+    /// When each element has finished computing the packets of all its contexts.
     computed: IdVec<ElementId, Time>,
-    /// Whether every core is alike and an element of its own, and nothing stalls or costs to move.
+    /// Whether all cores are alike, each is an element of its own, and there are no stalls or move
+    /// penalties.
     plain: bool,
 }
 
 /// The time that a packet takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span {
-    /// When it is done.
+    /// When the core finished the packet.
     pub finished: Time,
-    /// How long it was busy with it.
+    /// How long the core was busy with the packet.
     pub busy: Time,
 }
 
@@ -145,31 +148,32 @@ impl CostModel {
         }
     }
 
-    /// With these penalties for packets whose flow moves, which takes a topology ([`Dispatch::moved`]).
+    /// Sets the penalties for packets whose flow moves. They need a topology ([`Dispatch::moved`]).
     #[must_use]
     pub fn with_moves(self, moves: MovePenalties) -> Self {
         Self { plain: self.plain && moves == MovePenalties::NONE, moves, ..self }
     }
 
-    /// Where it takes so long to hand a packet to a core; one that has others does them meanwhile.
+    /// Sets the time that it takes to hand a packet to an idle core. A busy core overlaps it with
+    /// its work.
     #[must_use]
     pub fn with_hand_over(self, hand_over: Time) -> Self {
         Self { hand_over, ..self }
     }
 
-    /// Where it takes so much longer to hand a packet to a core.
+    /// Adds to the time that it takes to hand a packet to a core.
     #[must_use]
     pub fn with_further_hand_over(self, further: Time) -> Self {
         Self { hand_over: self.hand_over + further, ..self }
     }
 
-    /// What the packet would take a warm core of full speed: for an oracle.
+    /// Returns the work of the packet on a warm core of full speed: for an oracle.
     #[inline(always)]
     pub fn work(&self, packet: &Packet) -> u64 {
         self.costs[packet.service].work(packet.length)
     }
 
-    /// Gives a core a packet, not before `now`.
+    /// Gives a packet to a core; the core starts it at `now` or later.
     #[inline(always)]
     pub fn serve<P: Borrow<Packet>>(&mut self, now: Time, core: CoreId, dispatch: &Dispatch<P>) -> Span {
         let packet = dispatch.packet.borrow();
@@ -181,7 +185,7 @@ impl CostModel {
         let start = (now + self.hand_over).max(*free);
         let finished = start + Time::from_ns(work);
         *free = finished;
-        // It is not done before it starts.
+        // The packet cannot finish before it starts.
         Span { finished, busy: Time::from_ns(finished.as_ns() - start.as_ns()) }
     }
 
@@ -252,7 +256,7 @@ mod tests {
             let span = model.serve(Time::ZERO, CoreId(0), &Dispatch { moved, ..DISPATCH });
             span.finished.as_ns()
         };
-        // A core of half the speed takes twice as long for it, too.
+        // A core of half the speed also takes twice as long for the penalty.
         assert_eq!([None, Some(Apart::SharedL2)].map(&mut time), [200, 410]);
         assert_eq!([Apart::SameSocket, Apart::OtherSocket].map(|apart| time(Some(apart))), [660, 950]);
     }

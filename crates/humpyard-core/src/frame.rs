@@ -1,10 +1,10 @@
-//! A frame: the bytes of one packet as they were on the wire, with what the capture says of them.
+//! A frame: the bytes of one packet as they were on the wire, with the metadata of the capture.
 
 use alloc::vec::Vec;
 
 use crate::unit::Time;
 
-/// What the bytes of a frame start with.
+/// The header that the bytes of a frame start with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 pub enum LinkType {
     /// An Ethernet header (capture link type 1).
@@ -18,7 +18,7 @@ pub enum LinkType {
     RawIp,
     /// A BSD loopback header: the address family in the byte order of the capturing machine (0).
     Loopback,
-    /// Something humpyard does not look into, by its number: counted as one flow per link type.
+    /// A link type that humpyard does not parse, by its number. All its packets count as one flow.
     Other(u16),
 }
 
@@ -27,19 +27,21 @@ pub enum LinkType {
 pub struct Frame {
     /// When it was captured, in ns since the Unix epoch; a generator counts from 0.
     pub time: Time,
-    /// Length on the wire, in bytes; more than `data` holds where the capture cut the packet short.
+    /// Length on the wire, in bytes; greater than the length of `data` if the capture truncated the
+    /// packet.
     pub wire_length: u32,
-    /// What `data` starts with.
+    /// The header that `data` starts with.
     pub link: LinkType,
-    /// Which of several interfaces it came by, counted from 0 in the order of the inputs; 0 where there is one input, and
-    /// where inputs are captures.
+    /// The interface that the packet came by, counted from 0 in the order of the inputs. 0 if there
+    /// is one input, or if inputs are captures.
     pub port: u16,
-    /// Whether it is an answer to a frame that came by `port`, and leaves where that came from.
+    /// Whether the frame answers a frame that came by `port`, and leaves by that port.
     pub answer: bool,
-    /// Where a queue of the kernel holds the packet until there is a verdict on it: its number there, as its port gave it. None
-    /// for packets that nobody waits for.
+    /// The packet's number in a kernel queue that holds it until its verdict. `None`: the packet
+    /// waits in no queue.
     pub queued: Option<u32>,
-    /// The mark that the packet is to leave with, where its port can mark packets; none leaves the mark as it came.
+    /// The mark that the packet leaves with, if its port can mark packets. `None`: the mark stays
+    /// as it is.
     pub mark: Option<u32>,
     /// The captured bytes.
     pub data: Vec<u8>,

@@ -1,4 +1,4 @@
-//! The two hashes by which packets are steered: rendezvous scores and Toeplitz.
+//! The two hashes that steer packets: rendezvous scores and Toeplitz.
 
 use alloc::boxed::Box;
 
@@ -11,15 +11,16 @@ pub const fn mix(z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The salt of candidate `k` in rendezvous hashing; compute it once per candidate.
+/// Returns the salt of candidate `k` in rendezvous hashing; compute it once per candidate.
 #[inline]
 pub const fn salt(k: u64) -> u64 {
     mix(k.wrapping_mul(0xA24B_AED4_963E_E407))
 }
 
-/// The rendezvous score of a connection `key` for the candidate with this salt: 53 random bits.
+/// Returns the rendezvous score of a connection `key` for the candidate with this salt: 53 random
+/// bits.
 ///
-/// Scores compare as the real numbers of [`unit_score`] do, without their rounding.
+/// Scores are ordered like the real numbers of [`unit_score`], without their rounding.
 #[inline]
 pub const fn score(key: u64, salt: u64) -> u64 {
     mix(key ^ salt) >> 11
@@ -31,7 +32,8 @@ pub fn unit_score(score: u64) -> f64 {
     (score as f64 + 0.5) / (1u64 << 53) as f64
 }
 
-/// The key by which Microsoft's verification suite of receive-side scaling checks a Toeplitz hash.
+/// The key with which Microsoft's verification suite of receive-side scaling checks a Toeplitz
+/// hash.
 pub const TOEPLITZ_KEY: [u8; 40] = [
     0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0, 0xca, 0x2b,
     0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac,
@@ -43,7 +45,7 @@ pub const TOEPLITZ_KEY: [u8; 40] = [
 /// For every set bit i of the input, from the most significant, the 32 key bits that start at bit i are added modulo 2.
 #[derive(Clone, Debug)]
 pub struct Toeplitz {
-    /// What each value of each input byte contributes.
+    /// The contribution of each value of each input byte.
     contribution: Box<[[u32; 256]]>,
 }
 
@@ -63,7 +65,8 @@ impl Toeplitz {
             let windows: [u32; 8] = core::array::from_fn(|bit| window(8 * byte + 7 - bit));
             let mut table = [0; 256];
             for value in 1..table.len() {
-                // What the value without its lowest bit contributes, and that bit.
+                // Combines the contribution of the value without its lowest bit with that of the
+                // lowest bit.
                 table[value] = table[value & (value - 1)] ^ windows[value.trailing_zeros() as usize];
             }
             table

@@ -53,11 +53,11 @@ macro_rules! id {
 }
 
 id! {
-    /// A core: simulated, or real and then worked by one thread.
+    /// A core: either simulated, or a real one with one worker thread.
     CoreId(u16)
 }
 id! {
-    /// A client: whatever has a weight and a backlog (flow, connection, service, class).
+    /// A client: a flow, connection, service or class that has a weight and a backlog.
     ClientId(u32)
 }
 id! {
@@ -65,11 +65,11 @@ id! {
     FlowId(u32)
 }
 id! {
-    /// A service: what is done to a packet.
+    /// A service, which processes packets.
     ServiceId(u16)
 }
 id! {
-    /// A processing element: consecutive cores that are contexts of one, and take turns computing.
+    /// A processing element: consecutive cores that are its contexts and take turns computing.
     ElementId(u16)
 }
 id! {
@@ -107,7 +107,7 @@ impl<I: Id, T> IdVec<I, T> {
         Self { items: (0..length).map(I::from_index).map(make).collect(), id: PhantomData }
     }
 
-    /// Appends an item and gives its id.
+    /// Appends an item and returns its id.
     pub fn push(&mut self, item: T) -> I {
         self.items.push(item);
         I::from_index(self.items.len() - 1)
@@ -123,7 +123,7 @@ impl<I: Id, T> IdVec<I, T> {
         self.items.is_empty()
     }
 
-    /// The item, or none if the id is beyond the end.
+    /// Returns the item. `None`: the id is beyond the end.
     pub fn get(&self, id: I) -> Option<&T> {
         steps::taken(1);
         self.items.get(id.index())

@@ -1,13 +1,14 @@
-//! The heart of humpyard: what a scheduling policy is, and the mechanism that asks it.
+//! The core of humpyard: the interface of a scheduling policy, and the mechanism that calls it.
 //!
 //! Nothing here has a clock, a thread or I/O. A driver (the simulator, the data plane, your program) feeds
 //! [`mechanism::Scheduler`] with arrivals and completions and asks it what each core does next; the scheduler asks the
 //! policies, whose traits are in [`policy`].
 //!
-//! Depend on this crate to write a policy that needs no other; `humpyard-policies` has 55, and the crate `humpyard`
-//! has everything. The main types are [`mechanism::Scheduler`], [`config::SchedulerConfig`], [`packet::Packet`],
-//! and the traits [`policy::Steer`], [`policy::Share`], [`policy::Allocate`] and [`policy::Estimate`]. No `std` is
-//! needed, but an allocator.
+//! To write a policy you need only this crate; `humpyard-policies` has 55 policies, and the crate
+//! `humpyard` has everything. The main types are [`mechanism::Scheduler`],
+//! [`config::SchedulerConfig`], [`packet::Packet`], and the traits [`policy::Steer`],
+//! [`policy::Share`], [`policy::Allocate`] and [`policy::Estimate`]. The crate needs an allocator,
+//! but no `std`.
 //!
 //! ```
 //! use humpyard_core::config::SchedulerConfig;
@@ -60,7 +61,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-/// What the macros of this crate use in crates that do not name `alloc`.
+/// Items that this crate's macros use, for crates that do not name `alloc`.
 #[doc(hidden)]
 pub mod policy_alloc {
     pub use alloc::{format, string, vec};

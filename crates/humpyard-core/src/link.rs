@@ -1,19 +1,24 @@
 //! The link behind the cores: a queue for each client, served one packet after the other at the link's rate.
 //!
-//! **Idea.** A link is a core whose work is bytes: it has the mechanism of its own, with any sharing policy. What is done at the
-//! cores arrives there with the length that its service has made of it.
+//! **Idea.** A link is a core whose work is bytes: it has its own mechanism, with any sharing
+//! policy. Packets that the cores have processed arrive there, with the length that their service
+//! gave them.
 //!
-//! A client of which more packets wait at the link than may has had more of the cores than its share of the link can carry away. It
-//! is withheld from the cores' sharing policy ([`Scheduler::withhold`]) until none of it waits here any more, and so uses
-//! up no processing that nobody can send. The policies on either side know nothing of that.
+//! A client with too many packets at the link has used more of the cores than its share of the link
+//! can send. The link withholds it from the cores' sharing policy ([`Scheduler::withhold`]) until
+//! none of its packets waits at the link. So the client uses up no processing for packets that
+//! cannot be sent. The policies on both sides do not notice.
 //!
-//! **Source.** The EFQ and LAP paper, section 4.1: of its two cases in which a flow does not get what it reserved, this is the second.
+//! **Source.** The EFQ and LAP paper, section 4.1: the second of its two cases in which a flow does
+//! not get its reservation.
 //!
-//! **Order.** A flow whose packets change their client, by a rule or by what a service has found out, keeps the client that it has here
-//! until none of it waits: each client has a line of its own, and packets of one flow in two lines could overtake each other.
+//! **Order.** The packets of a flow may change their client, by a rule or by a service's finding.
+//! At the link the flow keeps its client until none of its packets waits. Otherwise packets of one
+//! flow could wait in two lines and overtake each other.
 //!
-//! **Time.** A packet leaves when it has left by the rate, and the next one begins then, however late the driver asks: a driver on
-//! a clock that does not wait for it sends no less than one in virtual time, if no more evenly than it asks.
+//! **Time.** A packet leaves at the time that the rate gives, and the next one begins then, however
+//! late the driver asks. So a driver on a real clock sends as much as one in virtual time, though
+//! less evenly.
 
 use alloc::vec::Vec;
 
@@ -25,23 +30,25 @@ use crate::packet::Packet;
 use crate::policy::{Allocate, Share, Steer};
 use crate::unit::{Time, Weight};
 
-/// The transmitter, which is the only core of the link's mechanism.
+/// The transmitter: the only core of the link's mechanism.
 const TRANSMITTER: CoreId = CoreId(0);
 
-/// What a link is.
+/// The configuration of a link.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LinkSetup {
     /// Bits per second.
     pub rate_bps: u64,
-    /// Bytes that each service makes of one, in thousandths; services beyond the last leave packets as they are.
+    /// Bytes that leave each service per byte that enters, in thousandths. Services beyond the last
+    /// entry do not change lengths.
     pub expansions: Vec<u32>,
-    /// The services that packets go through, by chain; none: each packet's own service is all.
+    /// The services of each chain. Empty: each packet has only its own service.
     pub chains: Vec<Vec<ServiceId>>,
-    /// Most packets of a client that may wait before it is withheld from the cores; none never withholds.
+    /// Most packets of a client that may wait before it is withheld from the cores. `None`: no
+    /// client is withheld.
     pub withhold_above: Option<u32>,
 }
 
-/// The packets of a flow at the link, and whose line they are in.
+/// The packets of a flow at the link, and the client in whose line they wait.
 #[derive(Clone, Copy, Debug)]
 struct Present {
     packets: u32,
@@ -62,42 +69,43 @@ pub struct OutputLink<S, Q, A> {
     measured: Measured<S, Q, A>,
     link: LinkSetup,
     sending: Option<Sending>,
-    /// When the next packet begins that is sent: when the one before had left, or when it came, if nothing waited.
+    /// When the next transmission begins: when the packet before had left, or, if none waited, when
+    /// the next packet came.
     free: Time,
-    /// What the last transmission took less than a whole ns more, in parts of a ns over the rate.
+    /// The fraction of a ns that the last transmission carries over, in units of 1/rate ns.
     owed: u64,
     waiting: IdVec<ClientId, u32>,
     withheld: IdVec<ClientId, bool>,
     present: IdVec<FlowId, Present>,
-    /// When the packet in each slot had come in, before it was processed.
+    /// When the packet in each slot came in, before it was processed.
     entered: IdVec<Slot, Time>,
-    /// By service, from coming in to having left.
+    /// Time from coming in to having left, by service.
     in_all: IdVec<ServiceId, Histogram>,
     waiting_max: u32,
     withheld_times: u64,
 }
 
-/// What came of a link.
+/// The results of a link.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LinkOutcome {
-    /// What became of the packets that were done at the cores.
+    /// The account of the packets that the cores had processed.
     pub account: Account,
-    /// Everything measured on them, from being done at the cores to having left.
+    /// Everything measured on these packets, from completion at the cores to having left.
     pub summary: Summary,
-    /// From coming in to having left, of the packets that are measured.
+    /// Time from coming in to having left, of the measured packets.
     pub in_all: Histogram,
-    /// The same by service, the last of its chain.
+    /// The same by service: the last of the packet's chain.
     pub in_all_of: IdVec<ServiceId, Histogram>,
-    /// Most packets of one client that waited.
+    /// Most packets of one client that waited at once.
     pub waiting_max: u32,
     /// How often a client was withheld from the cores.
     pub withheld: u64,
 }
 
 impl<S: Steer, Q: Share, A: Allocate> OutputLink<S, Q, A> {
-    /// A link whose packets are scheduled and measured by `measured`, of this configuration: with one core, whose
-    /// work is bytes.
+    /// Returns a link that schedules and measures its packets with `measured`. `config` is its
+    /// configuration: one core, whose work is bytes.
     ///
     /// # Panics
     /// If the configuration has more cores, or the link has no rate.
@@ -120,7 +128,7 @@ impl<S: Steer, Q: Share, A: Allocate> OutputLink<S, Q, A> {
         }
     }
 
-    /// What came of it.
+    /// Returns the results so far.
     pub fn outcome(&self) -> LinkOutcome {
         let mut in_all = Histogram::new();
         self.in_all.iter().for_each(|one| in_all.add(one));
@@ -139,18 +147,19 @@ impl<S: Steer, Q: Share, A: Allocate> OutputLink<S, Q, A> {
         self.measured.account().held
     }
 
-    /// Places of packets, as many as there can be: slots are below that.
+    /// Number of packet places: all slots are below it.
     pub fn slots(&self) -> usize {
         self.entered.len()
     }
 
-    /// When the packet that is being sent has left.
+    /// Returns when the packet in transmission will have left.
     pub fn next_event(&self) -> Option<Time> {
         self.sending.map(|sending| sending.until)
     }
 
-    /// A packet is done at the cores, and comes to the link. Whoever has too many here is withheld from `cores`. It may be dropped, if
-    /// there is no room, or have others dropped: [`Self::next_dropped`] has these.
+    /// Takes a packet that the cores have processed. A client with too many packets here is
+    /// withheld from `cores`. If there is no room, the packet may be dropped, or push out others:
+    /// [`Self::next_dropped`] returns those.
     pub fn on_processed(&mut self, now: Time, processed: &Packet, cores: &mut Scheduler<S, Q, A>) -> Arrival {
         if !self.is_busy(now) {
             self.free = now;
@@ -174,9 +183,10 @@ impl<S: Steer, Q: Share, A: Allocate> OutputLink<S, Q, A> {
         arrival
     }
 
-    /// A packet that made room for another, with the time at which it came in, and as its arrival that at which it came here; its
-    /// place is free from now on. Of such packets, and of those that [`Self::on_processed`] drops, drivers tell the measurements of
-    /// the cores: [`Measured::on_loss_behind`].
+    /// Returns a packet that was pushed out to make room; its place is now free. Its `entered` is
+    /// when it came in, its arrival when it came to the link. Drivers report such packets, and
+    /// those that [`Self::on_processed`] drops, to the measurements of the cores:
+    /// [`Measured::on_loss_behind`].
     pub fn next_dropped(&mut self, now: Time) -> Option<Dropped> {
         let Effect::Dropped(mut dropped) = self.measured.next_effect(now)? else {
             unreachable!("the link has one core, and packets leave it in order")
@@ -187,7 +197,8 @@ impl<S: Steer, Q: Share, A: Allocate> OutputLink<S, Q, A> {
         Some(dropped)
     }
 
-    /// The packet that has left by now, if one has, with the slot that was its own. [`Self::send`] begins the next.
+    /// Returns the packet that has left by now, if one has, with its former slot. [`Self::send`]
+    /// begins the next.
     pub fn next_sent(&mut self, now: Time) -> Option<(Slot, Packet)> {
         let Sending { slot, until, time } = self.sending.filter(|sending| sending.until <= now)?;
         self.sending = None;
@@ -200,7 +211,8 @@ impl<S: Steer, Q: Share, A: Allocate> OutputLink<S, Q, A> {
         Some((slot, sent.packet))
     }
 
-    /// Sends the next packet, if none is being sent. A client that has none left here is withheld from `cores` no more.
+    /// Sends the next packet, unless one is in transmission. Ends the withholding of a client that
+    /// has no packet waiting here.
     pub fn send(&mut self, now: Time, cores: &mut Scheduler<S, Q, A>) {
         while let Some(core) = self.measured.next_core(now) {
             let Some(dispatch) = self.measured.next(now, core) else { continue };
@@ -219,24 +231,25 @@ impl<S: Steer, Q: Share, A: Allocate> OutputLink<S, Q, A> {
         }
     }
 
-    /// Withholds from `cores`, which are others than before, whom it had withheld from those. O(clients).
+    /// Re-applies backpressure to a replacement scheduler `cores`: withholds all clients that are
+    /// withheld now. O(clients).
     pub fn withhold_anew(&self, now: Time, cores: &mut Scheduler<S, Q, A>) {
         for client in self.withheld.ids().filter(|&client| self.withheld[client]) {
             cores.withhold(now, client);
         }
     }
 
-    /// A client has another weight.
+    /// Changes the weight of a client.
     pub fn set_weight(&mut self, now: Time, client: ClientId, weight: Weight) {
         self.measured.set_weight(now, client, weight);
     }
 
-    /// A flow is over, and its id may be used for another.
+    /// Ends a flow; its id may be used again.
     pub fn on_flow_end(&mut self, now: Time, flow: FlowId) {
         self.measured.on_flow_end(now, flow);
     }
 
-    /// A client, which has no packet here, is gone, and its id may be used for another.
+    /// Ends a client, which has no packet here; its id may be used again.
     pub fn on_client_end(&mut self, now: Time, client: ClientId) {
         self.measured.on_client_end(now, client);
     }
@@ -258,7 +271,8 @@ impl<S: Steer, Q: Share, A: Allocate> OutputLink<S, Q, A> {
         u32::try_from(length.max(1)).unwrap_or(u32::MAX)
     }
 
-    /// Time that so many bytes take. What is less than a ns is carried over to the next packet.
+    /// Returns the time that these bytes take. The part below a whole ns is carried over to the
+    /// next packet.
     fn time_to_send(&mut self, bytes: u32) -> Time {
         let rate = u128::from(self.link.rate_bps);
         let all = u128::from(bytes) * 8_000_000_000 + u128::from(self.owed);

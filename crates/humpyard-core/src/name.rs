@@ -1,4 +1,4 @@
-//! Names as people write them: finding the one that was meant, and reading `name:key=value,...`.
+//! Names as people write them: suggests a name for a misspelt one, and reads `name:key=value,...`.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -9,10 +9,10 @@ use core::str::FromStr;
 
 use crate::policy::ParameterError;
 
-/// Something called for by name, with parameters: `drr`, `drr:quantum=3000,surplus=true`.
+/// A name with parameters: `drr`, `drr:quantum=3000,surplus=true`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Named {
-    /// The name; whether it is known is not looked at here.
+    /// The name; this type does not check whether it is known.
     pub name: String,
     /// The parameters as pairs of name and value, in the order given.
     pub parameters: Vec<(String, String)>,
@@ -42,7 +42,8 @@ impl fmt::Display for Named {
     }
 }
 
-/// Says that there is no `what` of this name, which one may have been meant, and which there are.
+/// Returns the message that no `what` has this name, with the nearest known name and the list of
+/// known names.
 pub fn unknown<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
     let hint = match nearest(name, known.iter().copied()) {
@@ -52,25 +53,26 @@ pub fn unknown<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a s
     format!("no {what} `{name}`; {hint}{}", known.join(", "))
 }
 
-/// Says that there is no `what` of this name, which few may have been meant of too many to be named, and what names them all.
+/// Returns the message that no `what` has this name, with the few nearest names and the command
+/// `list` that lists all.
 pub fn unknown_of_many<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str>, list: &str) -> String {
     let mut like: Vec<(&str, f64)> = known.into_iter().map(|known| (known, likeness(name, known))).collect();
     let all = like.len();
     like.retain(|&(_, likeness)| likeness >= LIKE);
     like.sort_by(|a, b| b.1.total_cmp(&a.1));
-    // One that is meant for sure leaves no question.
+    // A certain match makes the other suggestions unnecessary.
     let few = if like.first().is_some_and(|&(_, likeness)| likeness >= 1.0) { 1 } else { FEW };
     let near: Vec<String> = like.iter().take(few).map(|(known, _)| format!("`{known}`")).collect();
     let hint = if near.is_empty() { String::new() } else { format!("did you mean {}? ", near.join(", ")) };
     format!("no {what} `{name}`; {hint}`{list}` has all {all}")
 }
 
-/// Names that are told at most of those that may have been meant.
+/// Most names that a message suggests.
 const FEW: usize = 3;
-/// From here on a name is like another.
+/// The least likeness of a name worth suggesting.
 const LIKE: f64 = 0.5;
 
-/// The candidate most like `name`, if any is like it at all.
+/// Returns the candidate most like `name`. `None`: no candidate is similar.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .into_iter()
@@ -80,9 +82,11 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(candidate, _)| candidate)
 }
 
-/// From 0 to 1, whatever the case; the beginning of a name is as like it as a slip of the pen.
+/// Returns the likeness from 0 to 1, ignoring case. A beginning of a name counts like a typing
+/// error: 0.75 or more.
 fn likeness(name: &str, candidate: &str) -> f64 {
-    // More than twice as many characters, of up to four bytes each, are more edits than characters stay.
+    // If `name` has more than twice as many characters, of up to four bytes each, the likeness is
+    // below one half.
     if name.len() > 8 * candidate.len() {
         return 0.0;
     }

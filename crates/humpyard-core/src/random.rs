@@ -1,13 +1,14 @@
-//! Seeded random streams: the same numbers on every machine, for ever.
+//! Seeded random streams: the same numbers on every machine, in every version.
 //!
-//! The generator is xoshiro256++ (Blackman, Vigna. Scrambled linear pseudorandom number generators. 2021), seeded by
-//! SplitMix64. Each component draws from a stream of its own, found by name, so that adding one shifts no other.
+//! The generator is xoshiro256++ (Blackman, Vigna. Scrambled linear pseudorandom number generators.
+//! 2021), seeded by SplitMix64. Each component draws from its own stream, found by name, so a new
+//! component shifts no other stream.
 
 use serde::{Deserialize, Serialize};
 
 use crate::hash::mix;
 
-/// The seed of a run, from which every stream derives.
+/// The seed of a run; every stream derives from it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Seed(pub u64);
 
@@ -75,8 +76,8 @@ impl Random {
         Self::exponential_of(self.bits(), mean)
     }
 
-    /// The number that [`Random::exponential`] makes of these bits. It has no branches: in a loop over bits that
-    /// were drawn before, the processor makes several numbers at once.
+    /// Returns the number that [`Random::exponential`] makes of these bits. It has no branches: a
+    /// loop over bits drawn before can be vectorised.
     #[inline]
     pub fn exponential_of(bits: u64, mean: f64) -> f64 {
         -log_of_unit(unit_of(bits)) * mean
@@ -89,15 +90,15 @@ impl Random {
     }
 }
 
-/// The number in (0, 1) that these bits make.
+/// Converts bits to a number in (0, 1).
 #[inline]
 const fn unit_of(bits: u64) -> f64 {
     ((bits >> 11) as f64 + 0.5) / (1u64 << 53) as f64
 }
 
-/// The natural logarithm of a normal number up to 1: `libm::log` without its branches, which are for other
-/// numbers. Each
-/// operation is that of libm (FreeBSD's `e_log.c`), in the same order, so that the result is the same to the last bit.
+/// The natural logarithm of a normal number up to 1: `libm::log` without its branches for other
+/// numbers. Each operation is that of libm (FreeBSD's `e_log.c`), in the same order, so the result
+/// is the same to the last bit.
 #[inline]
 fn log_of_unit(x: f64) -> f64 {
     const LN2_HI: f64 = 6.931_471_803_691_238e-1;
@@ -109,7 +110,7 @@ fn log_of_unit(x: f64) -> f64 {
     const LG5: f64 = 1.818_357_216_161_805e-1;
     const LG6: f64 = 1.531_383_769_920_937_3e-1;
     const LG7: f64 = 1.479_819_860_511_658_6e-1;
-    /// The bits of sqrt(2)/2, as far as libm looks at them.
+    /// The bits of sqrt(2)/2 that libm compares.
     const HALF_ROOT: u64 = 0x3FE6_A09E << 32;
     /// The bits of 1.
     const ONE: u64 = 0x3FF0_0000 << 32;
@@ -144,7 +145,7 @@ mod tests {
         let mut random = Seed(5).stream("test");
         for step in 0..2_000_000 {
             agrees(random.bits());
-            // Small numbers, and those around powers of two and the root of one half.
+            // Small numbers, and numbers around powers of two and around sqrt(1/2).
             let power = 1u64.rotate_right(step % 64);
             agrees(power.wrapping_add(random.below(1 << 20)).wrapping_sub(1 << 19));
             agrees(random.bits() >> (step % 64));

@@ -1,7 +1,9 @@
-//! Who wins a rendezvous: the candidate with the highest score, or with the highest score for the length of its queue.
+//! Rendezvous hashing: the candidate with the highest score wins, or the one with the highest score
+//! over its queue length.
 //!
-//! Steering asks this for every packet, and every candidate is hashed for it, so that a host may have it done by instructions
-//! that only some processors have: it puts functions of its own into [`Rendezvous`]. The answers are the same to the bit.
+//! Steering hashes every candidate for every packet. A host may use instructions that only some
+//! processors have: it puts its own functions into [`Rendezvous`]. The results are the same to the
+//! bit.
 
 use core::hint::select_unpredictable;
 
@@ -17,40 +19,41 @@ pub struct Rendezvous {
 }
 
 impl Default for Rendezvous {
-    /// By what every processor can do.
+    /// The portable functions.
     fn default() -> Self {
         Self { highest, highest_bid }
     }
 }
 
-/// Which candidate is home, and what it costs to be away.
+/// The home candidate, and the penalty of the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Home {
-    /// The place of the candidate whose length counts as it is; there may be none with this place.
+    /// The place of the candidate whose length counts unchanged. No candidate need have this place.
     pub place: usize,
-    /// What the lengths of the others count, in thousandths: at most a million, and at least 1.
+    /// The factor for the lengths of the others, in thousandths: from 1 to a million.
     pub away_permille: u32,
 }
 
 impl Home {
-    /// All lengths count as they are.
+    /// No home: all lengths count unchanged.
     pub const ANYWHERE: Self = Self { place: usize::MAX, away_permille: 1000 };
 
-    /// What a length counts at this place, in thousandths.
+    /// Returns the factor for the length at this place, in thousandths.
     #[inline]
     pub const fn permille(self, place: usize) -> u32 {
         if place == self.place { 1000 } else { self.away_permille }
     }
 }
 
-/// The place of the salt by which the key has the highest [`score`]; of equal ones the first. O(candidates).
+/// Returns the place of the salt with which the key has the highest [`score`]; the first of equals.
+/// O(candidates).
 ///
 /// # Panics
 /// If there is no candidate.
 pub fn highest(key: u64, salts: &[u64]) -> usize {
     assert!(!salts.is_empty(), "at least one candidate");
     let (groups, rest) = salts.as_chunks::<UNROLLED>();
-    // No score is lower, so that the first wins where none is higher.
+    // No score is lower, so the first candidate wins if no other score is higher.
     let mut best = Bid { place: 0, score: 0 };
     for (group, salts) in groups.iter().enumerate() {
         for (at, &salt) in salts.iter().enumerate() {
@@ -71,7 +74,7 @@ struct Bid {
 }
 
 impl Bid {
-    /// The higher one, without a branch; this one if both are equal.
+    /// Returns the higher one, without a branch; `self` if both are equal.
     #[inline]
     fn or(self, other: Self) -> Self {
         let wins = other.score > self.score;
@@ -85,10 +88,11 @@ impl Bid {
 /// Candidates that one turn of the loop looks at.
 const UNROLLED: usize = 4;
 
-/// The place of the candidate with the highest [`unit_score`](crate::hash::unit_score) over length, compared as exact fractions;
-/// of equal ones the first. O(candidates).
+/// Returns the place of the candidate with the highest [`unit_score`](crate::hash::unit_score) over
+/// length; the first of equals. Compares exact fractions. O(candidates).
 ///
-/// There are as many lengths as salts, all at most 2^33; who has a length of 0 does not bid. If nobody does the place is 0.
+/// There is one length for each salt, at most 2^33. A candidate with length 0 does not bid; if none
+/// bids, the place is 0.
 pub fn highest_bid(key: u64, salts: &[u64], lengths: &[u64], home: Home) -> usize {
     let bids = salts.iter().zip(lengths).enumerate();
     let (winner, ..) = bids.fold((0, 0, 1), |(winner, highest, shortest), (place, (&salt, &length))| {

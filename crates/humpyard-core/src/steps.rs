@@ -1,8 +1,9 @@
-//! Counted steps: how the work of a decision grows, without a clock.
+//! Step counts: they show how the work of a decision grows, without a clock.
 //!
-//! A step is an access to an item of an [`IdVec`](crate::id::IdVec) (a walk along one counts each item), to a word of a set,
-//! or to a node of a heap: what the state of policies is made of. Steps are counted with the feature `steps` alone, which is
-//! for tests; without it nothing of this is left.
+//! A step is an access to an item of an [`IdVec`](crate::id::IdVec), to a word of a set, or to a
+//! node of a heap: the parts of a policy's state. Iterating over an `IdVec` counts each item. Steps
+//! are counted only with the feature `steps`, which is for tests; without it the counters compile
+//! to nothing.
 
 #[cfg(feature = "steps")]
 extern crate std;
@@ -12,7 +13,8 @@ std::thread_local! {
     static TAKEN: core::cell::Cell<u64> = const { core::cell::Cell::new(0) };
 }
 
-/// So many steps are taken. A policy says so of those accesses to arrays of its own whose number may grow.
+/// Counts this many steps. A policy calls it for accesses to its own arrays, if their number may
+/// grow.
 #[inline]
 pub fn taken(_steps: usize) {
     #[cfg(feature = "steps")]

@@ -26,7 +26,8 @@ impl Time {
         self.0
     }
 
-    /// The earlier of two instants, either of which may be never. Asked for every event: an iterator over options is slower.
+    /// Returns the earlier of two instants. `None`: never. Called for every event: an iterator over
+    /// options would be slower.
     #[inline]
     pub const fn earlier(a: Option<Self>, b: Option<Self>) -> Option<Self> {
         match (a, b) {
@@ -42,7 +43,7 @@ impl Time {
     }
 }
 
-/// Stops at [`Time::MAX`]: captures may say absurd times.
+/// The sum saturates at [`Time::MAX`], because captures may hold absurd times.
 impl Add for Time {
     type Output = Self;
     #[inline]
@@ -67,7 +68,7 @@ impl fmt::Debug for Time {
 /// An amount of work, in the unit of the run: nanoseconds of one core, bytes, or packets.
 pub type Work = u64;
 
-/// What one unit of [`Work`] is.
+/// The unit of [`Work`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkUnit {
@@ -96,10 +97,10 @@ impl WorkUnit {
 pub struct Weight(NonZeroU32);
 
 impl Weight {
-    /// The weight of a client that was given none.
+    /// The weight of a client that has none of its own.
     pub const ONE: Self = Self(NonZeroU32::MIN);
 
-    /// The weight `value`, or none if that is 0.
+    /// Returns the weight `value`. `None`: `value` is 0.
     pub const fn new(value: u32) -> Option<Self> {
         match NonZeroU32::new(value) {
             Some(value) => Some(Self(value)),

@@ -1,4 +1,5 @@
-//! What the mechanism promises whatever its policies decide, held against random histories and policies without a purpose.
+//! Properties of the mechanism that hold for all policies, tested with random histories and
+//! arbitrary policies.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, FlowId, Id, IdVec, ServiceId};
@@ -40,7 +41,7 @@ impl Allocate for Dealt {
     }
 }
 
-/// `PROPTEST_CASES` sets how many histories are tried; failures are not kept in files, their histories are printed.
+/// `PROPTEST_CASES` sets the number of histories. Failing histories are printed, not kept in files.
 fn config() -> Config {
     Config { failure_persistence: None, ..Config::default() }
 }
@@ -93,7 +94,7 @@ fn play(
     Ok(play_to_exit(history, layout, share, observer)?.0)
 }
 
-/// As [`play`], with what became of packets at the exit.
+/// As [`play`], and also returns the account of packets at the exit.
 fn play_to_exit(
     history: &History,
     layout: Layout,
@@ -122,7 +123,7 @@ fn packet(history: &History, arrival: usize) -> Packet {
     }
 }
 
-/// Counts what waits by the log of a run alone, and holds every drop to its reason.
+/// Counts the waiting packets from the log of a run alone, and checks the reason of every drop.
 struct Room<'h> {
     history: &'h History,
     held: usize,
@@ -157,7 +158,7 @@ impl Observer for Room<'_> {
     }
 }
 
-/// With chains of services, and an exit where packets wait for earlier ones of their flow.
+/// Shapes with chains of services, and an exit where packets wait for earlier ones of their flow.
 fn chained() -> impl Strategy<Value = Shape> {
     let exit = prop_oneof![
         Just(None),
@@ -262,7 +263,8 @@ proptest! {
     }
 }
 
-/// Packets that are pushed out while an earlier one of their flow is in service leave no notes at the exit, which has one place.
+/// A packet is pushed out while an earlier one of its flow is in service: it leaves no note at the
+/// exit, which has one place.
 #[test]
 fn packets_pushed_out_take_no_places_at_the_exit() {
     let config = SchedulerConfig { cores: 1, clients: 2, flows: 2, packets: 4, ..SchedulerConfig::default() }
@@ -288,7 +290,7 @@ fn packets_pushed_out_take_no_places_at_the_exit() {
     assert_eq!(scheduler.exit_account(), ExitAccount::default());
 }
 
-/// Free order is not kept by accident: packets of a client do overtake each other then.
+/// Free order loses the order of clients: their packets do overtake each other.
 #[test]
 fn clients_lose_their_order_where_they_may() {
     let late = (0..20).map(|seed| {

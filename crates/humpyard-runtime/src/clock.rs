@@ -1,27 +1,28 @@
-//! The time of a live run: that of the machine, or one of its own.
+//! The clock of a live run: the machine's, or a virtual one.
 
 use humpyard_core::cost::CostModel;
 use humpyard_core::unit::Time;
 use nix::time::{ClockId, clock_gettime};
 
-/// Which time a run goes by.
+/// The clock of a run.
 #[derive(Clone, Debug, Default)]
 pub enum Clock {
-    /// That of the machine. Work takes as long as it takes.
+    /// The machine's clock. Work takes its real time.
     #[default]
     Real,
-    /// One of its own, which goes from one event to the next as in the simulator. Services do their work for real, on the
-    /// calling thread alone, but a packet keeps its core busy for as long as this model says. The same input, paced, gives the same run.
+    /// A virtual clock, which goes from one event to the next as in the simulator. Services do
+    /// their work for real, on the calling thread alone. But a packet keeps its core busy for as
+    /// long as this model says. The same paced input gives the same run.
     ///
-    /// Where a core has one packet in flight at a time, the mechanism and its policies see exactly what the simulator lets
-    /// them see: the same calls with the same times in the same order.
+    /// If a core has one packet in flight at a time, the mechanism and its policies get the same
+    /// calls as in the simulator: with the same times, in the same order.
     Virtual(Box<CostModel>),
 }
 
 /// Real time since the start of the run, the same for all threads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stopwatch {
-    /// What the machine's clock showed.
+    /// The reading of the machine's clock at the start.
     start_ns: u64,
 }
 
@@ -36,8 +37,8 @@ impl Stopwatch {
     }
 }
 
-/// Reads the clock behind [`std::time::Instant`], in ns. It is read at each packet, where the conversions of `Instant` and
-/// `Duration` take twice as long as the clock.
+/// Reads the clock behind [`std::time::Instant`], in ns. Called for each packet: the conversions of
+/// `Instant` and `Duration` would take twice as long as the clock.
 #[inline]
 fn monotonic_ns() -> u64 {
     let time = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("Linux has this clock");

@@ -1,4 +1,4 @@
-//! What services count themselves, added up over their instances, and what hardware counts of threads.
+//! The services' own counters, added up over their instances, and the hardware counters of threads.
 
 use std::collections::BTreeMap;
 
@@ -7,32 +7,33 @@ use humpyard_services::Counter;
 
 use crate::hardware::HardwareCounts;
 
-/// What the services of a run counted themselves, each over all its instances, and hardware of its threads.
+/// The services' own counters of a run, each over all instances, and the hardware counters of its
+/// threads.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Counters {
     services: Vec<BTreeMap<String, u64>>,
-    /// What hardware counted of the threads, if that was asked for.
+    /// The hardware counters of the threads, if requested.
     hardware: Option<HardwareCounts>,
 }
 
 impl Counters {
-    /// What this service counted, by name; nothing if it counts nothing.
+    /// Returns the counters of this service, by name; empty if it has none.
     pub fn of(&self, service: ServiceId) -> BTreeMap<String, u64> {
         self.services.get(service.index()).cloned().unwrap_or_default()
     }
 
-    /// What hardware counted of the threads; none where nobody asked.
+    /// Returns the hardware counters of the threads. `None`: they were not requested.
     pub fn hardware(&self) -> Option<&HardwareCounts> {
         self.hardware.as_ref()
     }
 
-    /// Adds what hardware counted.
+    /// Adds hardware counts.
     pub(crate) fn add_hardware(&mut self, counted: HardwareCounts) {
         self.hardware.get_or_insert_default().merge(counted);
     }
 
-    /// Adds what an instance of a service counted.
+    /// Adds the counters of an instance of a service.
     pub(crate) fn add(&mut self, service: ServiceId, counters: impl IntoIterator<Item = Counter>) {
         if self.services.len() <= service.index() {
             self.services.resize_with(service.index() + 1, BTreeMap::new);
@@ -42,7 +43,7 @@ impl Counters {
         }
     }
 
-    /// Adds what was counted elsewhere.
+    /// Adds the counters of other threads.
     pub(crate) fn merge(&mut self, other: Self) {
         for (index, counters) in other.services.into_iter().enumerate() {
             let counters = counters.into_iter().map(|(name, count)| Counter { name, count });

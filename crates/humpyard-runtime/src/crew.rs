@@ -1,4 +1,4 @@
-//! The cores as the dispatcher sees them: those of a real clock, or of a virtual one.
+//! The cores as the dispatcher sees them: real threads, or cores on a virtual clock.
 
 use humpyard_core::id::{CoreId, Slot};
 use humpyard_core::mechanism::Dispatch;
@@ -12,23 +12,23 @@ use crate::threads::Threads;
 use crate::virtual_cores::VirtualCores;
 use crate::worker::Done;
 
-/// Who does the work.
+/// The workers of a run.
 pub(crate) enum Crew {
-    /// Threads, and the dispatcher for cores on its own processor.
+    /// Threads; the dispatcher itself works for cores on its own processor.
     Threads(Threads),
     /// The dispatcher, for every core, in virtual time.
     Virtual(VirtualCores),
 }
 
 impl Crew {
-    /// Returns when every worker thread sits in its place, or is gone.
+    /// Returns when every worker thread is pinned to its seat, or has ended.
     pub(crate) fn wait_until_ready(&self) {
         if let Self::Threads(threads) = self {
             threads.wait_until_ready();
         }
     }
 
-    /// Gives a core a packet, which it may get only with [`Crew::wake`].
+    /// Gives a packet to a core. A worker may receive it only after [`Crew::wake`].
     #[inline(always)]
     pub(crate) fn give(&mut self, now: Time, core: CoreId, dispatch: &Dispatch<&Packet>, held: &mut HeldFrames) {
         match self {
@@ -37,7 +37,7 @@ impl Crew {
         }
     }
 
-    /// Lets whoever works for this core have what it was given, and wakes it, if it sleeps.
+    /// Passes the waiting packets on to this core's worker, and wakes it if it sleeps.
     pub(crate) fn wake(&mut self, core: CoreId) {
         match self {
             Self::Threads(threads) => threads.wake(core),
@@ -45,14 +45,15 @@ impl Crew {
         }
     }
 
-    /// Serves a while for the cores whose work is the dispatcher's. `packet` finds the packet of a slot. Returns whether there was
-    /// any.
+    /// Serves for a while the cores that are the dispatcher's own. `packet` returns the packet of a
+    /// slot. Returns whether there was any work.
     #[inline]
     pub(crate) fn serve<'p>(&mut self, held: &mut HeldFrames, packet: impl Fn(Slot) -> &'p Packet) -> bool {
         if let Self::Threads(threads) = self { threads.serve(held, packet) } else { false }
     }
 
-    /// Lets a core that has nothing to serve go over to another service. That is emulated: it takes time, and no work.
+    /// Begins the switch of an idle core to another service. The switch is emulated: it takes time,
+    /// but no work.
     pub(crate) fn switch(&mut self, core: CoreId, until: Time) {
         match self {
             Self::Threads(threads) => threads.switch(core, until),
@@ -60,7 +61,7 @@ impl Crew {
         }
     }
 
-    /// Cores that were going over to other services belong to another scheduler.
+    /// Forgets switches under way: they belonged to a scheduler that was replaced.
     pub(crate) fn forget_switches(&mut self) {
         match self {
             Self::Threads(threads) => threads.forget_switches(),
@@ -68,8 +69,8 @@ impl Crew {
         }
     }
 
-    /// Takes results that there are by now, all of one core, into a list that is empty; their frames are in their slots again. To
-    /// be asked until there is none: results come by ascending core.
+    /// Takes finished results, all of one core, into an empty list, and puts their frames back into
+    /// their slots. Call it until it returns `None`: results come by ascending core.
     #[inline]
     pub(crate) fn take(&mut self, now: Time, held: &mut HeldFrames, results: &mut Vec<Done>) -> Option<CoreId> {
         match self {
@@ -78,12 +79,12 @@ impl Crew {
         }
     }
 
-    /// What a packet will take a warm core, in ns, where that is known beforehand.
+    /// Returns the work of the packet on a warm core, in ns, if it is known beforehand.
     pub(crate) fn work(&self, packet: &Packet) -> Option<u64> {
         if let Self::Virtual(cores) = self { Some(cores.work(packet)) } else { None }
     }
 
-    /// When the next result is there of which nobody tells.
+    /// Returns when the next result is due that no doorbell announces.
     pub(crate) fn next_time(&self) -> Option<Time> {
         match self {
             Self::Threads(threads) => threads.next_time(),
@@ -101,8 +102,8 @@ impl Crew {
         if let Self::Threads(threads) = self { threads.check() } else { Ok(()) }
     }
 
-    /// Ends the worker threads, once they have done all they had, and tells what the services counted; results not yet
-    /// taken are lost.
+    /// Ends the worker threads after all their work, and returns the services' counters. Results
+    /// not yet taken are lost.
     pub(crate) fn end(self) -> Result<Counters, RunError> {
         match self {
             Self::Threads(threads) => threads.end(),

@@ -1,4 +1,4 @@
-//! What the processor counts itself of each thread, where it does, and where the system lets us see it.
+//! Hardware counters of each thread, if the processor has them and the system permits their use.
 
 use std::{fs, io};
 
@@ -7,17 +7,17 @@ use perf_event::{Builder, Counter};
 
 use crate::placement::Thread;
 
-/// What hardware counted of the threads of a run, outside of the kernel.
+/// The hardware counters of the threads of a run, outside of the kernel.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct HardwareCounts {
     /// By thread, the dispatcher first.
     pub threads: Vec<ThreadCounts>,
-    /// Which counters there were not, and why, in one line; none where all were there.
+    /// The missing counters and the reasons, in one line. `None`: no counter is missing.
     pub missing: Option<String>,
 }
 
-/// What hardware counted of one thread; none where it did not.
+/// The hardware counters of one thread. A counter is `None` if it did not count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ThreadCounts {
@@ -31,7 +31,7 @@ pub struct ThreadCounts {
     pub cache_misses: Option<u64>,
 }
 
-/// What is counted, and what it is called.
+/// The events counted, and their names.
 const EVENTS: [(Event, &str); 3] =
     [(Event::CPU_CYCLES, "cycles"), (Event::INSTRUCTIONS, "instructions"), (Event::CACHE_MISSES, "cache misses")];
 
@@ -54,7 +54,7 @@ impl ThreadCounters {
         Self { thread, missing: told(&missing), counters: opened.map(|(_, counter)| counter.ok()) }
     }
 
-    /// Ends it, and tells what was counted.
+    /// Stops counting, and returns the counts.
     pub(crate) fn end(mut self) -> HardwareCounts {
         let mut count = |at: usize| self.counters[at].as_mut().and_then(|counter| count(counter).ok().flatten());
         let counts =
@@ -69,7 +69,8 @@ fn open(event: Event) -> io::Result<Counter> {
     Ok(counter)
 }
 
-/// What a counter has, stretched to all of the time where it had to share the hardware; none if it never had it.
+/// Returns the count, scaled to the whole time if the counter shared the hardware. `None`: it never
+/// had the hardware.
 fn count(counter: &mut Counter) -> io::Result<Option<u64>> {
     let read = counter.read_full()?;
     let (enabled, running) = (read.time_enabled().unwrap_or_default(), read.time_running().unwrap_or_default());
@@ -80,13 +81,13 @@ fn count(counter: &mut Counter) -> io::Result<Option<u64>> {
     Ok(stretched.and_then(|count| u64::try_from(count).ok()))
 }
 
-/// What the system allows, as it says itself.
+/// Returns the system's own setting of what it permits.
 fn paranoid() -> String {
     fs::read_to_string("/proc/sys/kernel/perf_event_paranoid")
         .map_or("unknown".to_owned(), |text| text.trim().to_owned())
 }
 
-/// Why a counter cannot be opened, and what helps.
+/// Returns why a counter cannot be opened, and what helps.
 fn reason(error: &io::Error, paranoid: &str) -> String {
     let known = match error.raw_os_error().map(nix::errno::Errno::from_raw) {
         Some(nix::errno::Errno::EPERM | nix::errno::Errno::EACCES) => format!(
@@ -101,7 +102,7 @@ fn reason(error: &io::Error, paranoid: &str) -> String {
     format!("{known} ({error})")
 }
 
-/// What is missing, in one line: each reason once.
+/// Returns the missing counters in one line, each reason once.
 fn told(missing: &[(&str, String)]) -> Option<String> {
     let (_, first) = missing.first()?;
     if missing.iter().all(|(_, reason)| reason == first) {
@@ -113,7 +114,7 @@ fn told(missing: &[(&str, String)]) -> Option<String> {
 }
 
 impl HardwareCounts {
-    /// Adds what was counted of other threads, or of the same ones at another time.
+    /// Adds the counts of other threads, or of the same threads at another time.
     pub(crate) fn merge(&mut self, other: Self) {
         for counts in other.threads {
             match self.threads.iter_mut().find(|known| known.thread == counts.thread) {

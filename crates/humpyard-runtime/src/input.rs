@@ -1,4 +1,4 @@
-//! Where the frames of a dispatcher come from, and when they arrive.
+//! The input of a dispatcher: the source of its frames, and when they arrive.
 
 use std::os::fd::BorrowedFd;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,7 +11,7 @@ use humpyard_traffic::source::{Polled, Received, Source};
 
 use crate::lane::Inlet;
 
-/// Where the frames of a dispatcher come from, and when they arrive.
+/// The input of a dispatcher: the source of its frames, and when they arrive.
 pub struct Input(Kind);
 
 /// When the frames of a source arrive.
@@ -25,26 +25,26 @@ enum Timing {
 }
 
 enum Kind {
-    /// It reads them itself.
+    /// The dispatcher reads them itself.
     Source { source: Box<dyn Source + Send>, timing: Timing },
     /// A reader deals them out.
     Dealt(Inlet),
 }
 
 impl Input {
-    /// The frames of a source, which arrive as the pacer says; without one as fast as they are
-    /// taken.
+    /// Returns the frames of a source, which arrive at the pacer's times; without a pacer, as fast
+    /// as they are taken.
     pub fn new(source: Box<dyn Source + Send>, pacer: Option<Pacer>) -> Self {
         Self(Kind::Source { source, timing: pacer.map_or(Timing::Taken, Timing::Paced) })
     }
 
-    /// The frames of interfaces, whose times are those at which they came: a delay begins then, not
-    /// when they are taken.
+    /// Returns the frames of interfaces, with the times at which they came. A delay begins at that
+    /// time, not when a frame is taken.
     pub fn stamped(source: Box<dyn Source + Send>) -> Self {
         Self(Kind::Source { source, timing: Timing::Stamped { start: 0 } })
     }
 
-    /// Reads the calendar, which may have been set: the frames that are taken next came by it.
+    /// Reads the calendar clock, which may have been set: the next frames have its times.
     pub(crate) fn look_at_calendar(&mut self, now: Time) {
         if let Kind::Source { timing: Timing::Stamped { start }, .. } = &mut self.0 {
             let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -57,7 +57,7 @@ impl Input {
         Self(Kind::Dealt(inlet))
     }
 
-    /// Whether a reader deals them out: what it has dealt is to be taken, even when the run is to
+    /// Whether a reader deals out the frames. Dealt frames must be taken even when the run is to
     /// end.
     pub(crate) const fn is_dealt(&self) -> bool {
         matches!(self.0, Kind::Dealt(_))
@@ -96,7 +96,8 @@ impl Input {
         due.map_or(now, |due| begin + due)
     }
 
-    /// As [`Input::arrival`], for all frames of a source that gives only what has arrived.
+    /// As [`Input::arrival`], for all frames of a source that returns only frames that have
+    /// arrived.
     #[inline]
     pub(crate) fn arrivals(&self, now: Time, begin: Time) -> impl Fn(Time) -> Time + use<> {
         let start = match &self.0 {
@@ -110,7 +111,8 @@ impl Input {
         }
     }
 
-    /// The number in the input of the frame given last, from 1, if others read it too.
+    /// Returns the number in the input of the last frame, from 1, if other dispatchers read the
+    /// input too.
     #[inline]
     pub(crate) fn number(&self) -> Option<u64> {
         match &self.0 {
@@ -119,7 +121,7 @@ impl Input {
         }
     }
 
-    /// Whether a frame is there that was dealt out, or will never be.
+    /// Whether a dealt frame is ready, or none will come any more.
     pub(crate) fn is_ready(&self) -> bool {
         match &self.0 {
             Kind::Source { .. } => false,
@@ -134,7 +136,8 @@ impl Input {
         }
     }
 
-    /// Frames that have arrived and not been taken, where the source can tell: [`Source::waiting`].
+    /// Returns the frames that have arrived and are not taken, if the source knows:
+    /// [`Source::waiting`].
     pub(crate) fn waiting(&self) -> Option<u64> {
         match &self.0 {
             Kind::Source { source, .. } => source.waiting(),

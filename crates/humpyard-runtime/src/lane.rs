@@ -14,13 +14,13 @@ use crate::wait::{Doorbell, RING};
 /// Frames read, at most, before they are handed over: each time a dispatcher sees some costs both a cache line's way
 /// between processors.
 pub(crate) const ROUND: usize = 64;
-/// A dispatcher gives buffers back so many at a time, and then tells that there is room.
+/// Buffers that a dispatcher returns at a time; it then signals that there is room.
 const BACK: u64 = 32;
 
 /// A frame on its way to a dispatcher.
 #[derive(Debug)]
 pub(crate) struct Dealt {
-    /// When it arrives, since the start; `None`: when it is taken.
+    /// When it arrives, since the start. `None`: it arrives when it is taken.
     pub(crate) due: Option<Time>,
     /// Its number in the input, from 1.
     pub(crate) number: u64,
@@ -46,7 +46,7 @@ impl Inlet {
         (self.due, self.number) = (dealt.due, dealt.number);
         let before = mem::replace(frame, dealt.frame);
         if before.data.capacity() > 0 {
-            // A buffer that finds no room is one too many.
+            // If there is no room, this buffer is surplus.
             let _ = self.spare.push(before);
         }
         self.taken += 1;
@@ -58,7 +58,7 @@ impl Inlet {
 
     #[cold]
     fn none(&self) -> Polled {
-        // In this order: what came before the end is seen.
+        // Read in this order, so that frames from before the end are seen.
         let ended = self.ended.load(Ordering::Acquire);
         if ended && self.frames.is_empty() { Polled::End } else { Polled::NotYet }
     }
@@ -89,10 +89,10 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    /// Puts into the ring what has room; false if some has none.
+    /// Puts frames into the ring while there is room. Returns false if some do not fit.
     pub(crate) fn pass_on(&mut self) -> bool {
         if self.frames.is_abandoned() {
-            // A dispatcher is gone before the end of its frames only where the run has failed.
+            // A dispatcher ends before its frames only if the run has failed.
             self.dealt.clear();
         }
         let room = self.frames.slots().min(self.dealt.len());

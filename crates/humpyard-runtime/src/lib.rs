@@ -1,13 +1,14 @@
 //! The live data plane of humpyard: the mechanism and its policies on real threads.
 //!
-//! [`run`] is the dispatcher, on the calling thread: it reads and classifies frames, asks the mechanism, and hands
-//! packets to worker threads over single-producer single-consumer rings; workers do the services' work and hand the
-//! frames back, which go out. Each worker has a bounded number of packets in flight, so the policy decides late. A
-//! run can also do everything on the calling thread, and by a [`Clock`] of its own. [`run_several`] has several
-//! dispatchers, each with flows and workers of its own.
+//! [`run`] is the dispatcher, on the calling thread. It reads and classifies frames, asks the
+//! mechanism, and hands packets to worker threads over single-producer single-consumer rings.
+//! Workers do the services' work and return the frames, which go out. Each worker has a bounded
+//! number of packets in flight, so the policy decides late. A run can also do everything on the
+//! calling thread, and by a virtual [`Clock`]. [`run_several`] has several dispatchers, each with
+//! its own flows and workers.
 //!
-//! Depend on this crate to run services of your own, or sources and sinks; `humpyard_lab::run_live` takes a
-//! configuration and gives a result. A run is a [`Live`], and ends as an [`Outcome`].
+//! Depend on this crate to run your own services, sources or sinks. `humpyard_lab::run_live` takes
+//! a configuration and returns a result. A run is a [`Live`], and ends as an [`Outcome`].
 //!
 //! ```
 //! use std::sync::atomic::AtomicBool;

@@ -1,4 +1,4 @@
-//! What a live run is made of.
+//! The parts of a live run.
 
 use core::sync::atomic::AtomicBool;
 use core::time::Duration;
@@ -19,85 +19,91 @@ use crate::placement::Seat;
 use crate::replacement::Replacement;
 use crate::watch::Watched;
 
-/// What to do when as many packets are held as may be.
+/// The reaction when the run holds its maximum number of packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Overload {
-    /// Read no more until there is room: nothing is dropped, the source waits.
+    /// Stop reading until there is room: nothing is dropped, and the source waits.
     #[default]
     Wait,
-    /// Drop what arrives, as a wire would.
+    /// Drop arriving packets, as a wire would.
     Drop,
 }
 
-/// One live run, ready to start. [`Live::new`] makes one by its necessary parts; the other fields can be set then.
+/// One live run, ready to start. [`Live::new`] takes the necessary parts; the other fields can be
+/// set later.
 pub struct Live<'a, S, Q, A> {
-    /// The mechanism; its number of cores is `workers`, or 1 for none.
+    /// The mechanism; its number of cores is `workers`, or 1 if `workers` is 0.
     pub measured: Measured<S, Q, A>,
     /// Most packets held: the mechanism's.
     pub packets: usize,
     /// Worker threads, one per core; 0 does everything on the calling thread, as one core.
     pub workers: usize,
-    /// Where the threads sit, the dispatcher first, by a real clock; none is as [`seats`](crate::seats()) says.
+    /// The seats of the threads, the dispatcher first, for a real clock. `None`: as
+    /// [`seats`](crate::seats()) returns.
     pub seats: Option<Vec<Seat>>,
-    /// Whether hardware is to count what each thread does, where it can: by a real clock.
+    /// Whether to read the hardware counters of each thread, where possible; for a real clock.
     pub hardware: bool,
     /// Makes each service.
     pub services: Vec<Factory>,
     /// Finds flow, client and service.
     pub classifier: Classifier,
-    /// Where frames come from, and when.
+    /// The source of the frames, and when they arrive.
     pub input: Input,
-    /// Where they go.
+    /// The destination of the frames.
     pub sink: Box<dyn Sink + Send>,
-    /// The link behind the cores, from which they go there: by the clock of the run, each with the length that its services have made
-    /// of it; by a virtual one with that by which the link knows packets. None where packets leave as they are done.
+    /// The link behind the cores, which sends to the sink by the clock of the run. On a real clock
+    /// it uses the length that each packet has after its services, on a virtual clock the link's
+    /// own table. `None`: packets leave as soon as they are done.
     pub link: Option<OutputLink<S, Q, A>>,
-    /// Takes the packets at which a service panicked, as they came in. Without it they are not kept, and cost nothing.
+    /// Takes the packets at which a service panicked, as they came in. `None`: they are not kept,
+    /// which costs nothing.
     pub quarantine: Option<Box<dyn Sink + Send>>,
-    /// What to do when there is no room.
+    /// The reaction when there is no room.
     pub overload: Overload,
-    /// Which time it goes by. By a virtual one there are no threads.
+    /// The clock of the run. With a virtual clock there are no threads.
     pub clock: Clock,
     /// Policies that take over on the way, by time since the start, which rises.
     pub swaps: Vec<PlannedSwap<'a, S, Q, A>>,
-    /// What it goes on with when it is told; none is never. Not by a virtual clock.
+    /// Delivers replacements during the run. `None`: no replacement. Not for a virtual clock.
     pub replacements: Option<Receiver<Replacement<S, Q, A>>>,
-    /// Ends reading after so long, by that time.
+    /// The run time after which reading ends, by this clock. `None`: no limit.
     pub longest: Option<Duration>,
     /// Set from outside to end reading. The run then serves and writes the packets that it holds.
     pub stop: &'a AtomicBool,
-    /// Told now and then of the packets so far and how much of the source was read (0 to 1, where that is known).
+    /// Called now and then with the packets so far and the part of the source that was read (0 to
+    /// 1, if known).
     pub progress: &'a mut dyn FnMut(u64, Option<f64>),
-    /// Told now and then how busy the dispatcher has been so far: by a real clock.
+    /// Called now and then with the load of the dispatcher so far; for a real clock.
     pub loads: Option<Hears<'a>>,
-    /// One half of [`watch`](crate::watch()): the other is told how the run stands when it asks.
+    /// The run's half of [`watch`](crate::watch()): it answers questions of the other half.
     pub watched: Option<Watched>,
 }
 
 impl<S: Steer, Q: Share, A: Allocate> Live<'_, S, Q, A> {
-    /// Whether the run has no rare feature that the loop of a dispatcher would ask for at every packet: none of
-    /// [`Measured::is_plain`], and neither a virtual clock nor a link nor policies that take over.
+    /// Whether the run has no rare feature that a dispatcher's loop would check for every packet:
+    /// none of [`Measured::is_plain`], no virtual clock, no link and no takeover.
     pub(crate) fn is_plain(&self) -> bool {
         let stays = self.swaps.is_empty() && self.replacements.is_none();
         let is_real = matches!(self.clock, Clock::Real);
         is_real && stays && self.link.is_none() && self.measured.is_plain()
     }
 
-    /// Whether a port drops what there is no room for, unseen. Not where a packet that comes may push another out, so that it
-    /// has to be looked into.
+    /// Whether a port may drop packets for which there is no room, unread. Not if an arriving
+    /// packet may push out another: then it must be read.
     pub(crate) fn leaves_to_port(&self) -> bool {
         self.overload == Overload::Drop && !self.measured.scheduler().pushes_out()
     }
 
-    /// Frames that may wait at a port, of those for which there is room: half, for what is held needs the other.
+    /// Returns how many of the frames for which there is room may wait at a port: half, because
+    /// held frames need the other half.
     pub(crate) const fn held_by_port(&self) -> u64 {
         self.packets as u64 / 2
     }
 }
 
 impl<'a, S, Q, A> Live<'a, S, Q, A> {
-    /// Returns a run of the calling thread alone, by a real clock, with room for 1024 packets, as [`SchedulerConfig`]
-    /// has by default. Frames go nowhere, nothing takes over, and nobody watches.
+    /// Returns a run on the calling thread alone, by a real clock, with room for 1024 packets, the
+    /// default of [`SchedulerConfig`]. Frames go nowhere, there is no takeover, and no observer.
     ///
     /// [`SchedulerConfig`]: humpyard_core::config::SchedulerConfig
     pub fn new(

@@ -4,21 +4,22 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use humpyard_core::unit::Time;
 
-/// How busy a dispatcher and its cores have been so far, by the machine's clock.
+/// The busy time of a dispatcher and its cores so far, by the machine's clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Load {
     /// Time since the start of the run.
     pub elapsed: Time,
-    /// Of that, time in which the dispatcher did something rather than wait. While another thread has its processor it counts as
-    /// busy, unless it gave that away. With `cores` 0 the work of services is in it.
+    /// Time of that in which the dispatcher worked rather than waited. Time in which another thread
+    /// has its processor counts as busy, unless the dispatcher gave the processor away. With
+    /// `cores` 0 it includes the work of services.
     pub busy: Time,
-    /// Time in which its cores were busy, all together, with packets that are done.
+    /// Total time in which its cores were busy with packets that are done.
     pub cores_busy: Time,
-    /// Its worker threads; 0: it does their work itself.
+    /// Number of its worker threads; 0: it does their work itself.
     pub cores: usize,
 }
 
-/// Hears now and then how busy each dispatcher of a run has been so far.
+/// Called now and then with the load of each dispatcher of a run so far.
 pub type Hears<'a> = &'a mut dyn FnMut(&[Load]);
 
 impl Load {
@@ -27,7 +28,8 @@ impl Load {
         fraction(self.busy, self.elapsed)
     }
 
-    /// The part of the time in which its workers were busy, in the mean; without workers, in which it did their work itself.
+    /// Returns the mean busy fraction of its workers; without workers, the fraction in which it did
+    /// their work itself.
     pub fn utilization(&self) -> f64 {
         fraction(self.cores_busy, self.elapsed) / self.cores.max(1) as f64
     }
@@ -48,7 +50,7 @@ fn fraction(part: Time, whole: Time) -> f64 {
     if whole == Time::ZERO { 0.0 } else { part.as_ns() as f64 / whole.as_ns() as f64 }
 }
 
-/// A load that one thread tells and another looks at.
+/// A load that one thread writes and another reads.
 #[derive(Debug, Default)]
 pub(crate) struct SharedLoad([AtomicU64; 4]);
 
@@ -65,7 +67,8 @@ impl SharedLoad {
     }
 }
 
-/// Adds up the time in which a thread has nothing to do. It reads no clock: the thread has the time anyway.
+/// Adds up the time in which a thread has nothing to do. It reads no clock: the thread passes the
+/// time.
 #[derive(Debug, Default)]
 pub(crate) struct Idle {
     since: Option<Time>,
@@ -73,24 +76,24 @@ pub(crate) struct Idle {
 }
 
 impl Idle {
-    /// There is nothing to do, since this time if there was something before.
+    /// Begins idle time at `now`, unless the thread is idle already.
     pub(crate) fn begin(&mut self, now: Time) {
         self.since.get_or_insert(now);
     }
 
-    /// There is something to do.
+    /// Ends idle time.
     pub(crate) fn end(&mut self, now: Time) {
         if let Some(since) = self.since.take() {
             self.add(now.since(since));
         }
     }
 
-    /// The thread gave its processor away for so long.
+    /// Adds time for which the thread gave its processor away.
     pub(crate) fn add(&mut self, time: Time) {
         self.total += time;
     }
 
-    /// All of it, up to now.
+    /// Returns the total idle time up to `now`.
     pub(crate) fn total(&self, now: Time) -> Time {
         self.since.map_or(self.total, |since| self.total + now.since(since))
     }

@@ -1,40 +1,41 @@
-//! Packets that ports lose, of those that are measured: behind the warm-up.
+//! Packets that ports lose after the warm-up, which are measured.
 
 use humpyard_core::unit::Time;
 use humpyard_traffic::sink::Sent;
 use humpyard_traffic::source::Received;
 
-/// Packets that interfaces lost so far on the way in.
+/// Returns the packets that interfaces have lost so far on the way in.
 pub(crate) fn received(ports: &[Received]) -> u64 {
     ports.iter().map(Received::lost).sum()
 }
 
-/// Packets that interfaces lost so far on the way out.
+/// Returns the packets that interfaces have lost so far on the way out.
 pub(crate) fn sent(ports: &[Sent]) -> u64 {
     ports.iter().map(Sent::lost).sum()
 }
 
-/// The warm-up of a thread that hears of it from nobody: it lasts for so long from the first packet on.
+/// The warm-up of a thread that measures it alone: it lasts for a given time from the first packet
+/// on.
 #[derive(Debug)]
 pub(crate) struct WarmUp {
     time: Time,
     first: Option<Time>,
-    /// Packets lost when it ended. `None`: it lasts.
+    /// Packets lost when the warm-up ended. `None`: it is not over.
     before: Option<u64>,
 }
 
 impl WarmUp {
-    /// One that takes so long.
+    /// Returns a warm-up of this length.
     pub(crate) fn new(time: Time) -> Self {
         Self { time, first: None, before: (time == Time::ZERO).then_some(0) }
     }
 
-    /// Whether it lasts.
+    /// Whether the warm-up is not over.
     pub(crate) const fn lasts(&self) -> bool {
         self.before.is_none()
     }
 
-    /// Notes the time, once a packet has come; `lost` counts the packets lost so far.
+    /// Updates the warm-up after a packet has come; `lost` returns the packets lost so far.
     pub(crate) fn on_time(&mut self, now: Time, lost: impl FnOnce() -> u64) {
         let first = *self.first.get_or_insert(now);
         if self.lasts() && now.since(first) >= self.time {
@@ -42,7 +43,7 @@ impl WarmUp {
         }
     }
 
-    /// Packets lost behind it, of so many lost in all.
+    /// Returns the packets lost after the warm-up, from the number lost in all.
     pub(crate) fn lost(&self, lost: u64) -> u64 {
         self.before.map_or(0, |before| lost - before.min(lost))
     }

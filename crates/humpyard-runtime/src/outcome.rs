@@ -1,4 +1,4 @@
-//! What a live run came to.
+//! The outcome of a live run.
 
 use std::io;
 
@@ -19,8 +19,8 @@ use crate::counters::Counters;
 use crate::load::Load;
 use crate::placement::Seat;
 
-/// What became of the packets that were served and of those that services made:
-/// `processed + generated = forwarded + consumed + held + dropped`, always.
+/// The account of the packets that were served and of those that services made: always `processed +
+/// generated = forwarded + consumed + held + dropped`.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OutAccount {
@@ -30,7 +30,7 @@ pub struct OutAccount {
     pub generated: u64,
     /// Packets that went out.
     pub forwarded: u64,
-    /// Packets that ended at a service, as they should.
+    /// Packets that ended at a service, as intended.
     pub consumed: u64,
     /// Packets that wait to go out, in the order of their flow or at the link.
     pub held: u64,
@@ -54,17 +54,17 @@ impl Default for OutAccount {
 }
 
 impl OutAccount {
-    /// The account of a run with a link behind the cores, or without.
+    /// Returns an empty account of a run with or without a link behind the cores.
     pub(crate) fn new(has_link: bool) -> Self {
         Self { at_link: has_link.then(Default::default), ..Self::default() }
     }
 
-    /// Packets dropped by services, by reason; those there were.
+    /// Returns the packets dropped by services, for each reason that occurred.
     pub fn dropped(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
         DropReason::ALL.iter().map(|&reason| (reason, self.dropped[reason.index()])).filter(|&(_, count)| count > 0)
     }
 
-    /// Packets dropped at the link, by reason; no reason where there is no link.
+    /// Returns the packets dropped at the link, by reason; empty without a link.
     pub fn dropped_at_link(&self) -> impl Iterator<Item = (mechanism::DropReason, u64)> + '_ {
         let counts = self.at_link.iter().flatten().copied();
         mechanism::DropReason::ALL.into_iter().zip(counts)
@@ -86,7 +86,7 @@ impl OutAccount {
         self.dropped.iter_mut().zip(&other.dropped).for_each(|(sum, other)| *sum += other);
     }
 
-    /// A packet was served: it ends there, or is held until it goes out.
+    /// Records that a packet was served: it ends there, or is held until it goes out.
     pub(crate) fn on_verdict(&mut self, verdict: Verdict) {
         self.processed += 1;
         match verdict {
@@ -96,7 +96,7 @@ impl OutAccount {
         }
     }
 
-    /// A packet goes out that was held.
+    /// Records that a held packet goes out.
     pub(crate) fn on_exit(&mut self) {
         self.held -= 1;
         self.forwarded += 1;
@@ -108,7 +108,7 @@ impl OutAccount {
         self.at_link.get_or_insert_default()[reason as usize] += 1;
     }
 
-    /// Of the packets that went out these did not come far: their interface did not take them.
+    /// Counts packets that went out and that their interface did not take as dropped.
     pub(crate) fn on_sent(&mut self, sent: &[Sent]) {
         for sent in sent {
             let lost = [
@@ -124,37 +124,39 @@ impl OutAccount {
         }
     }
 
-    /// A service made a packet, which is held until it goes out.
+    /// Records that a service made a packet, which is held until it goes out.
     pub(crate) fn on_generated(&mut self) {
         self.generated += 1;
         self.held += 1;
     }
 }
 
-/// What a live run came to; `M` is what was measured: a [`Measured`], or a [`Part`] of each of several dispatchers.
+/// The outcome of a live run. `M` is the measurements: a [`Measured`], or a [`Part`] of each of
+/// several dispatchers.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Outcome<M> {
-    /// The mechanism, with the account of what came in and the measurements.
+    /// The mechanism, with the account of incoming packets and the measurements.
     pub measured: M,
-    /// The account of what went out.
+    /// The account of outgoing packets.
     pub out: OutAccount,
-    /// What came of the link behind the cores, if there is one.
+    /// The results of the link behind the cores, if there is one.
     pub link: Option<LinkOutcome>,
-    /// Frames that were read and whose time had not come when the run was ended from outside: they did not arrive.
+    /// Frames that were read, but whose time had not come when the run was stopped: they did not
+    /// arrive.
     pub skipped: u64,
-    /// What does not add up between reader, dispatchers and writer, each and together; none if nothing is lost, and where there
-    /// is one dispatcher, whose accounts are `measured` and `out`.
+    /// Contradictions between the accounts of reader, dispatchers and writer. `None`: all accounts
+    /// balance, or there is only one dispatcher, whose accounts are `measured` and `out`.
     pub unaccounted: Option<String>,
-    /// What came by each interface; empty where packets came from elsewhere.
+    /// Frames received by each interface; empty if packets came from elsewhere.
     pub received: Vec<Received>,
-    /// What went out by each interface; empty where packets went elsewhere.
+    /// Frames sent by each interface; empty if packets went elsewhere.
     pub sent: Vec<Sent>,
-    /// Packets that interfaces lost, of those that are measured.
+    /// Measured packets that interfaces lost.
     pub lost: LostOutside,
     /// How busy each dispatcher was; empty by a virtual clock.
     pub loads: Vec<Load>,
-    /// What the services counted themselves.
+    /// The services' own counters.
     pub counters: Counters,
     /// The panic of a service at the earliest packet, if a service panicked.
     pub panic: Option<ServicePanic>,
@@ -162,30 +164,32 @@ pub struct Outcome<M> {
     pub damage: Option<TrafficError>,
     /// Whether the run was ended from outside.
     pub interrupted: bool,
-    /// The longest that a frame was due before the dispatcher took it in: more than a moment, and it could not keep up.
+    /// The longest that a due frame waited for the dispatcher. More than a moment: the dispatcher
+    /// could not keep up.
     pub overdue_max: Time,
-    /// The policies that took over, in order; those of a replacement too, whether they are others or not.
+    /// The policies that took over, in order, including those of every replacement, even if they
+    /// are the same.
     pub taken_over: Vec<TakenOver>,
     /// The longest that everything stood still while a policy took over.
     pub swap_pause_max: core::time::Duration,
-    /// How often other policies, weights or workers went on with the run.
+    /// Number of replacements of policies, weights or workers during the run.
     pub replacements: u64,
     /// Time from the first frame read to the last written.
     pub wall: core::time::Duration,
-    /// Time of decisions (an arrival, or the question of a core), in ns; a sample of them.
+    /// Time of decisions (an arrival, or a core's request), in ns; a sample.
     pub decision: Histogram,
     /// Flows seen.
     pub flows: u64,
     /// The heaviest of them.
     pub heaviest: Heaviest,
-    /// How often the clock of the source jumped; none where packets come as fast as they are taken.
+    /// Jumps of the source's clock; none if packets come as fast as they are taken.
     pub clock_jumps: ClockJumps,
-    /// Which thread sat where.
+    /// The seat of each thread.
     pub seats: Vec<Seat>,
 }
 
 impl<S, Q, A> Outcome<Measured<S, Q, A>> {
-    /// The outcome of one dispatcher with so many workers as that of several.
+    /// Converts the outcome of one dispatcher with this many workers to the outcome of several.
     pub fn into_parts(self, workers: usize) -> Outcome<Vec<Part<S, Q, A>>> {
         let (out, flows) = (self.out.clone(), self.flows);
         self.map(|measured| vec![Part { measured, out, flows, workers }])
@@ -193,7 +197,7 @@ impl<S, Q, A> Outcome<Measured<S, Q, A>> {
 }
 
 impl<M> Outcome<M> {
-    /// Converts what was measured; everything else stays as it is.
+    /// Converts the measurements; everything else stays the same.
     pub(crate) fn map<N>(self, convert: impl FnOnce(M) -> N) -> Outcome<N> {
         Outcome {
             measured: convert(self.measured),
@@ -227,9 +231,10 @@ impl<M> Outcome<M> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Part<S, Q, A> {
-    /// Its mechanism, with the account of what came in by it and its measurements.
+    /// Its mechanism, with the account of its incoming packets and its measurements.
     pub measured: Measured<S, Q, A>,
-    /// The account of what went out by it. What an interface did not take is not told apart by dispatcher: it counts as forwarded.
+    /// The account of its outgoing packets. Frames that an interface refused count as forwarded,
+    /// because they are not known by dispatcher.
     pub out: OutAccount,
     /// Flows that it saw.
     pub flows: u64,
@@ -245,7 +250,7 @@ pub struct ServicePanic {
     pub packet: u64,
     /// The service.
     pub service: ServiceId,
-    /// Why, and where in the source code, in one line.
+    /// The reason and the place in the source code, in one line.
     pub message: String,
 }
 
@@ -253,10 +258,10 @@ pub struct ServicePanic {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The source or the sink failed, and not by damage within the source.
+    /// The source or the sink failed, for a reason other than damage within the source.
     #[error(transparent)]
     Traffic(#[from] TrafficError),
-    /// The system gives nothing by which workers could wake the dispatcher.
+    /// The system provides no way for workers to wake the dispatcher.
     #[error("cannot make an event to be woken by: {0}; raise the limit of open files")]
     Doorbell(io::Error),
     /// A thread could not be started.

@@ -1,4 +1,4 @@
-//! A core whose work the dispatcher does itself.
+//! A core that the dispatcher itself works for.
 
 use core::mem;
 
@@ -11,14 +11,15 @@ use crate::counters::Counters;
 use crate::held::HeldFrames;
 use crate::worker::{Done, Laps, Task, Workbench};
 
-/// After this time the dispatcher looks after the others again, though there is more.
+/// After this time the dispatcher turns to its other tasks, even if packets are left.
 const AT_A_TIME: Time = Time::from_ns(100_000);
 
-/// One core, whose work the dispatcher does when it has handed out what it can.
+/// One core that the dispatcher serves after it has handed out all it can.
 pub(crate) struct Own {
     bench: Workbench,
     laps: Laps,
-    /// Packets to be served, and since when each is handed out: at most as many as the core may have in flight.
+    /// Packets to be served, and when each was handed out. At most the packets that the core may
+    /// have in flight.
     given: Vec<(Slot, Time)>,
     done: Vec<Done>,
 }
@@ -34,8 +35,8 @@ impl Own {
         self.given.push((slot, now));
     }
 
-    /// Serves the packets that it has, on their frames, but not for so long that others wait too long. `packet` finds the packet of
-    /// a slot. Reads the clock once for each. Returns whether there was any.
+    /// Serves its packets, on their frames, until the time limit. `packet` returns the packet of a
+    /// slot. Reads the clock once for each. Returns whether there was any work.
     #[inline]
     pub(crate) fn serve<'p>(&mut self, held: &mut HeldFrames, packet: impl Fn(Slot) -> &'p Packet) -> bool {
         if self.given.is_empty() {
@@ -65,7 +66,7 @@ impl Own {
         mem::swap(&mut self.done, results);
     }
 
-    /// What its services counted.
+    /// Returns the counters of its services.
     pub(crate) fn end(self) -> Counters {
         self.bench.counters()
     }

@@ -1,4 +1,5 @@
-//! Panics of services, and of whatever else must not end the program: caught, told in one line, not printed.
+//! Panics of services and of other work that must not end the program: caught, reported in one
+//! line, not printed.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -6,14 +7,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::Once;
 
 thread_local! {
-    /// Whether a service works on this thread, so that its panic is ours to tell.
+    /// Whether a service works on this thread, so that its panic is ours to report.
     static SERVING: Cell<bool> = const { Cell::new(false) };
-    /// Where the last such panic was.
+    /// The place of the last such panic.
     static PLACE: Cell<Option<String>> = const { Cell::new(None) };
 }
 
-/// Lets the program's panic hook say nothing of the panics that [`catch`] catches, from now on: one packet in a thousand that
-/// a service cannot bear would be a flood. Every other panic goes to the hook that there was.
+/// Stops the program's panic hook from printing the panics that [`catch`] catches. A service that
+/// panics at one packet in a thousand would otherwise flood the output. All other panics go to the
+/// previous hook.
 pub fn keep_quiet() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -28,14 +30,15 @@ pub fn keep_quiet() {
     });
 }
 
-/// Lets a service work, or something else that may panic; if it does, why and where, in one line.
+/// Runs a service or other work that may panic.
 ///
 /// # Errors
-/// The panic; what the work left half done must not be used.
+/// The work panicked; the text gives the reason and the place in one line. State that the work left
+/// half done must not be used.
 #[inline]
 pub fn catch<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     SERVING.set(true);
-    // What the work may have left half done, its caller makes anew.
+    // The caller rebuilds whatever the work may have left half done.
     let worked = catch_unwind(AssertUnwindSafe(work));
     SERVING.set(false);
     worked.map_err(|payload| describe(&*payload))

@@ -11,7 +11,8 @@ use nix::unistd::Pid;
 pub enum Thread {
     /// Reads, steers, writes.
     Dispatcher,
-    /// Steers what a reader gives it: one of several.
+    /// Dispatcher with this number, one of several, which steers the packets that a reader gives
+    /// it.
     OneDispatcher(usize),
     /// Does the work of this core.
     Worker(usize),
@@ -33,44 +34,45 @@ impl fmt::Display for Thread {
     }
 }
 
-/// Where a thread sits.
+/// The seat of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Seat {
     /// The thread.
     pub thread: Thread,
-    /// The processor it is pinned to; none if the system does not say which there are.
+    /// The processor that the thread is pinned to. `None`: the system does not list its processors.
     pub processor: Option<usize>,
     /// Whether another thread of the run sits there too, so that waiting must give the processor
     /// away.
     pub shared: bool,
 }
 
-/// Seats for the dispatcher and its workers: workers spread over the processors from the second
-/// on, the dispatcher on the first, so that with more threads than processors the dispatcher shares
-/// first. Without workers it sits anywhere.
+/// Returns seats for the dispatcher and its workers. Workers are spread over the processors from
+/// the second on; the dispatcher has the first. With more threads than processors, the dispatcher
+/// is the first to share. Without workers it is not pinned.
 pub fn seats(workers: usize) -> Vec<Seat> {
     if workers == 0 {
-        // A thread alone need keep away from nobody, and the system knows which processor has time.
+        // A single thread has no other thread to avoid, and the system knows which processor is
+        // idle.
         return vec![Seat { thread: Thread::Dispatcher, processor: None, shared: false }];
     }
     let threads = core::iter::once(Thread::Dispatcher).chain((0..workers).map(Thread::Worker));
     assign(threads.collect(), &processors())
 }
 
-/// Where the threads of a run of several dispatchers sit.
+/// The seats of the threads of a run with several dispatchers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Places {
-    /// By dispatcher: its own seat first, then those of its workers.
+    /// The seats by dispatcher: its own first, then those of its workers.
     pub dispatchers: Vec<Vec<Seat>>,
-    /// The reader's, if there is one.
+    /// The reader's seat, if there is a reader.
     pub reader: Option<Seat>,
-    /// The writer's, if there is one.
+    /// The writer's seat, if there is a writer.
     pub writer: Option<Seat>,
 }
 
-/// Seats for several dispatchers, each with its number of workers: dispatchers on the first processors,
-/// then the workers of one after those of the other, the reader, and the writer, if there is one,
-/// around and around.
+/// Returns seats for several dispatchers, each with its number of workers. The order is: all
+/// dispatchers, the workers of each dispatcher in turn, the reader, and the writer if there is one.
+/// After the last processor it continues with the first.
 pub fn places(workers: &[usize], writes: bool) -> Places {
     places_on(workers, writes, &processors())
 }
@@ -88,14 +90,14 @@ fn places_on(workers: &[usize], writes: bool, processors: &[usize]) -> Places {
     Places { dispatchers, reader, writer: seats.next() }
 }
 
-/// Seats for workers without a dispatcher, each with ports of its own.
+/// Returns seats for workers without a dispatcher, each with its own ports.
 pub fn places_of_workers(workers: usize) -> Places {
     let seats = assign((0..workers).map(Thread::Worker).collect(), &processors());
     Places { dispatchers: seats.into_iter().map(|seat| vec![seat]).collect(), reader: None, writer: None }
 }
 
 impl Places {
-    /// Whether they are those of dispatchers with so many workers each.
+    /// Whether these are the places of dispatchers with these numbers of workers.
     pub(crate) fn fit(&self, workers: &[usize]) -> bool {
         self.dispatchers.iter().map(|seats| seats.len() - 1).eq(workers.iter().copied())
     }
@@ -106,9 +108,9 @@ impl Places {
     }
 }
 
-/// The same seats, as the threads of a run with one dispatcher have them: a processor that the
-/// system names has one thread, for the dispatcher does the work of cores on its own, and one
-/// worker that of all cores on another.
+/// Returns the same seats with one thread for each named processor, as a run with one dispatcher
+/// has them. The dispatcher works for the cores on its own processor, and one worker for all cores
+/// on another.
 pub(crate) fn merged(seats: &[Seat]) -> Vec<Seat> {
     seats.iter().map(|seat| Seat { shared: seat.shared && seat.processor.is_none(), ..*seat }).collect()
 }
@@ -130,8 +132,8 @@ pub struct Seated {
 }
 
 impl Seat {
-    /// Pins the calling thread to this seat for as long as the answer lives. Where that is not
-    /// allowed the thread runs anywhere.
+    /// Pins the calling thread to this seat while the returned guard lives. If that is not allowed,
+    /// the thread runs anywhere.
     pub fn take(&self) -> Seated {
         let before = sched_getaffinity(THIS_THREAD).ok();
         let mut seat = CpuSet::new();

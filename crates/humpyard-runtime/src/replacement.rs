@@ -1,4 +1,4 @@
-//! Going on with other policies, weights or workers.
+//! Replacement of policies, weights or workers during a run.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
@@ -11,30 +11,31 @@ use humpyard_core::unit::Weight;
 
 use crate::placement::Seat;
 
-/// What a run is to go on with. It takes over as soon as no packet is in service: nothing is lost, and no flow is reordered.
+/// A replacement for parts of a run. It takes over as soon as no packet is in service: no packet is
+/// lost, and no flow is reordered.
 #[derive(Debug)]
 pub struct Replacement<S, Q, A> {
-    /// The name of its policies, for who watches.
+    /// The name of its policies, for observers.
     pub policy: Arc<str>,
-    /// The policies, made for as many cores as there are to be workers (1 for none), and for the packets, flows and clients of
-    /// the run.
+    /// The policies, made for as many cores as there will be workers (1 for 0 workers), and for the
+    /// packets, flows and clients of the run.
     pub scheduler: Scheduler<S, Q, A>,
     /// Clients that have another weight than before.
     pub weights: Vec<(ClientId, Weight)>,
     /// Clients that have another weight at the link than before.
     pub link_weights: Vec<(ClientId, Weight)>,
-    /// Worker threads from now on. Where there are others than before, or other packets in flight, services begin anew, with
-    /// nothing in mind.
+    /// Worker threads from now on. If their number or the packets in flight change, services start
+    /// again without their state.
     pub workers: usize,
-    /// Where the scheduler goes that was before: to give its memory back takes longer than to take over.
+    /// Receives the old scheduler: freeing its memory takes longer than the takeover.
     pub retired: Sender<Scheduler<S, Q, A>>,
-    /// Which of them are near each other, if that is known.
+    /// The distances between the cores, if they are known.
     pub topology: Option<Topology>,
-    /// Where the threads sit; none is as [`seats`](crate::seats()) says.
+    /// The seats of the threads. `None`: as [`seats`](crate::seats()) returns.
     pub seats: Option<Vec<Seat>>,
 }
 
-/// The replacements of a run: those to come, and one that waits for packets in service.
+/// The replacements of a run: those to come, and one that waits until no packet is in service.
 pub(crate) struct Replacements<S, Q, A> {
     coming: Option<Receiver<Replacement<S, Q, A>>>,
     waiting: Option<(Replacement<S, Q, A>, Instant)>,
@@ -47,7 +48,7 @@ impl<S, Q, A> Replacements<S, Q, A> {
         Self { coming, waiting: None, made: 0 }
     }
 
-    /// Whether one waits, so that no core may be given a packet. To be asked once in a round.
+    /// Whether a replacement waits, so that no core may get a packet. Call it once in a round.
     pub(crate) fn is_waiting(&mut self) -> bool {
         if self.waiting.is_none()
             && let Some(coming) = &self.coming
@@ -57,7 +58,7 @@ impl<S, Q, A> Replacements<S, Q, A> {
         self.waiting.is_some()
     }
 
-    /// The one that waits, since when it does.
+    /// Returns the waiting replacement, and since when it waits.
     pub(crate) const fn take(&mut self) -> Option<(Replacement<S, Q, A>, Instant)> {
         self.waiting.take()
     }

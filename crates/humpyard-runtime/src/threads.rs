@@ -1,5 +1,5 @@
-//! The cores of a run by a real clock, from outside: worker threads behind rings, and what the
-//! dispatcher does itself.
+//! The cores of a run on a real clock: worker threads behind rings, and the cores that the
+//! dispatcher itself serves.
 
 use core::mem;
 use core::sync::atomic::Ordering;
@@ -26,27 +26,26 @@ use crate::worker::{BATCH, Done, Job, Laps, Returned, Served, Signals, Task, Wor
 /// line's way between processors.
 const AT_A_TIME: usize = 16;
 
-/// The cores of a run and the threads that do their work.
+/// The cores of a run and the threads that work for them.
 ///
-/// There is one thread for each processor, which serves the cores that sit there in turn. The work
-/// of cores on the dispatcher's own processor is the dispatcher's, so that who has that processor
-/// is decided here, and not by the system.
+/// There is one thread for each processor; it serves the cores of that processor in turn. The
+/// dispatcher itself serves the cores on its own processor. So this code, not the system, decides
+/// which of the two uses the processor.
 pub(crate) struct Threads {
     hands: Vec<Hand>,
     threads: Vec<WorkerThread>,
-    /// Whose results are looked for next.
+    /// The core whose results are fetched next.
     next: usize,
 }
 
 /// One core.
 struct Hand {
     does: Does,
-    /// The end of going over to another service, which is emulated: the core is given nothing
-    /// meanwhile.
+    /// The end of an emulated switch to another service: the core gets no packets meanwhile.
     switching: Option<Time>,
 }
 
-/// Who does the work of a core.
+/// The worker of a core.
 enum Does {
     /// A thread, behind rings.
     Thread(Rings),
@@ -72,19 +71,19 @@ struct WorkerThread {
     thread: JoinHandle<Counters>,
 }
 
-/// What threads are started with.
+/// The parameters with which threads are started.
 pub(crate) struct Crewing<'a> {
-    /// The most packets that a core may have.
+    /// Most packets that a core may have.
     pub(crate) in_flight: usize,
     pub(crate) stopwatch: Stopwatch,
     pub(crate) doorbell: &'a Arc<Doorbell>,
-    /// Whether hardware is to count what threads do.
+    /// Whether to read the threads' hardware counters.
     pub(crate) hardware: bool,
 }
 
 impl Threads {
-    /// Starts the workers in these seats, of which the first is the dispatcher's; where that is the
-    /// only one, the dispatcher does the work of one core.
+    /// Starts the workers in these seats; the first seat is the dispatcher's. If it is the only
+    /// one, the dispatcher serves one core.
     pub(crate) fn start(
         seats: &[Seat],
         crewing: &Crewing<'_>,
@@ -119,7 +118,7 @@ impl Threads {
         })
     }
 
-    /// Returns when every worker sits in its place, or is gone.
+    /// Returns when every worker is pinned to its seat, or has ended.
     pub(crate) fn wait_until_ready(&self) {
         for worker in &self.threads {
             while !worker.signals.ready.load(Ordering::Acquire) && !worker.thread.is_finished() {
@@ -128,8 +127,8 @@ impl Threads {
         }
     }
 
-    /// Gives a core a packet; there is room, for no core ever has more than its packets in flight.
-    /// A worker may get it only with [`Threads::wake`].
+    /// Gives a packet to a core. There is room, because a core never exceeds its packets in flight.
+    /// A worker may receive it only after [`Threads::wake`].
     #[inline(always)]
     pub(crate) fn give(&mut self, now: Time, core: CoreId, dispatch: &Dispatch<&Packet>, held: &mut HeldFrames) {
         match &mut self.hands[core.index()].does {
@@ -144,7 +143,7 @@ impl Threads {
         }
     }
 
-    /// Lets the worker of this core have what it was given, and wakes it, if it sleeps.
+    /// Passes the waiting packets on to this core's worker, and wakes it if it sleeps.
     pub(crate) fn wake(&mut self, core: CoreId) {
         if let Does::Thread(rings) = &mut self.hands[core.index()].does {
             rings.pass_on();
@@ -153,8 +152,8 @@ impl Threads {
         }
     }
 
-    /// Serves a while for the cores whose work is the dispatcher's. `packet` finds the packet of a slot. Returns whether there was
-    /// any.
+    /// Serves for a while the cores that are the dispatcher's own. `packet` returns the packet of a
+    /// slot. Returns whether there was any work.
     #[inline]
     pub(crate) fn serve<'p>(&mut self, held: &mut HeldFrames, packet: impl Fn(Slot) -> &'p Packet) -> bool {
         let mut any = false;
@@ -166,18 +165,19 @@ impl Threads {
         any
     }
 
-    /// The core has nothing to serve, and begins to go over to another service.
+    /// Begins the switch of an idle core to another service.
     pub(crate) fn switch(&mut self, core: CoreId, until: Time) {
         self.hands[core.index()].switching = Some(until);
     }
 
-    /// No core is going over to another service any more.
+    /// Forgets all switches under way.
     pub(crate) fn forget_switches(&mut self) {
         self.hands.iter_mut().for_each(|hand| hand.switching = None);
     }
 
-    /// Takes the results of the next core that has any, by ascending core, into a list that is empty, and puts their frames back
-    /// into their slots. `None`: all cores have been asked; the next call begins anew.
+    /// Takes the results of the next core that has any, by ascending core, into an empty list, and
+    /// puts their frames back into their slots. `None`: all cores have been asked; the next call
+    /// starts again with the first.
     #[inline]
     pub(crate) fn take(&mut self, now: Time, held: &mut HeldFrames, results: &mut Vec<Done>) -> Option<CoreId> {
         while let Some(hand) = self.hands.get_mut(self.next) {
@@ -216,8 +216,8 @@ impl Threads {
         }
     }
 
-    /// Ends the workers, once they have done all they had, and tells what the services counted;
-    /// results not yet taken are lost.
+    /// Ends the workers after all their work, and returns the services' counters. Results not yet
+    /// taken are lost.
     pub(crate) fn end(self) -> Result<Counters, RunError> {
         for WorkerThread { signals, thread, .. } in &self.threads {
             signals.over.store(true, Ordering::Release);
@@ -225,8 +225,8 @@ impl Threads {
         }
         let mut counters = Counters::default();
         for hand in self.hands {
-            // A worker waits for room for its results only as long as there is someone to take
-            // them: rings are dropped.
+            // A worker waits for room for its results only while the dispatcher exists: dropping
+            // the rings ends that wait.
             if let Does::Dispatcher(own) = hand.does {
                 counters.merge(own.end());
             }
@@ -245,13 +245,13 @@ impl Threads {
 }
 
 impl Rings {
-    /// Puts what the worker was given into its ring.
+    /// Puts the given packets into the worker's ring.
     fn pass_on(&mut self) {
         let room = self.jobs.write_chunk_uninit(self.given.len()).expect("a core has at most its packets in flight");
         room.fill_from_iter(self.given.drain(..));
     }
 
-    /// Takes all results that there are, and puts their frames back into their slots.
+    /// Takes all finished results, and puts their frames back into their slots.
     #[inline]
     fn take(&mut self, held: &mut HeldFrames, results: &mut Vec<Done>) {
         let there = self.done.slots();
@@ -269,8 +269,8 @@ impl Rings {
 
 /// Both ends of the rings of a core that this thread serves.
 fn rings(thread: usize, crewing: &Crewing<'_>, bench: Workbench) -> (Rings, WorkerCore) {
-    // A worker gives the places of a batch back when the whole batch is done, so they are needed
-    // beside those in flight.
+    // A worker frees the places of a batch only when the whole batch is done. So the ring needs
+    // them in addition to the packets in flight.
     let (jobs, jobs_taken) = RingBuffer::new(crewing.in_flight + BATCH);
     let (done_given, done) = RingBuffer::new(2 * crewing.in_flight);
     let core = WorkerCore {
@@ -306,7 +306,7 @@ mod tests {
     use crate::held::HeldFrame;
     use crate::placement::Thread;
 
-    /// Forwards, but panics at a frame whose first byte is 1.
+    /// Forwards frames, but panics at one whose first byte is 1.
     struct Fragile;
 
     impl Service for Fragile {
@@ -318,7 +318,7 @@ mod tests {
 
     const IN_FLIGHT: usize = 4;
 
-    /// Workers whose service can be made so many times.
+    /// Returns workers whose service can be instantiated `instances` times.
     fn threads_of(workers: usize, instances: usize) -> Threads {
         let made = AtomicUsize::new(0);
         let factory = Factory::new("fragile", move || {
@@ -371,7 +371,7 @@ mod tests {
     #[test]
     fn an_end_does_not_wait_for_results_to_be_taken() {
         let mut threads = threads(1);
-        // One more than there is room for among the results, which nobody takes.
+        // One result more than fits, and nobody takes them.
         for _ in 0..=2 * IN_FLIGHT {
             give(&mut threads, 0, 0);
         }

@@ -1,5 +1,6 @@
-//! Runs of policies that were chosen by name. The commonest compositions have a loop of their own, compiled for their
-//! policies alone: no call asks which policy it is for. The simulator does the same (`humpyard-sim/src/typed.rs`).
+//! Runs of policies that were chosen by name. The most common compositions have a loop compiled for
+//! their policies alone, so no call has to look up its policy. The simulator does the same
+//! (`humpyard-sim/src/typed.rs`).
 
 use humpyard_core::measure::Measured;
 use humpyard_core::mechanism::Never;
@@ -17,8 +18,8 @@ type AnyLive<'a> = Live<'a, AnySteer, AnyShare, AnyAllocate>;
 type AnySeveral<'a> = Several<'a, AnySteer, AnyShare, AnyAllocate>;
 type AnyMeasured = Measured<AnySteer, AnyShare, AnyAllocate>;
 
-/// As [`run`](crate::run()), for policies that were chosen by name: the commonest compositions have a loop of their own,
-/// which does the same and takes less time.
+/// As [`run`](crate::run()), for policies chosen by name. The most common compositions have their
+/// own loop, which does the same in less time.
 ///
 /// # Errors
 /// As [`run`](crate::run()).
@@ -35,7 +36,8 @@ pub fn run_named(live: AnyLive<'_>) -> Result<Outcome<AnyMeasured>, RunError> {
     }
 }
 
-/// As [`run_several`](crate::run_several()), for policies that were chosen by name, which are the same at each dispatcher.
+/// As [`run_several`](crate::run_several()), for policies chosen by name; every dispatcher has the
+/// same policies.
 ///
 /// # Errors
 /// As [`run_several`](crate::run_several()).

@@ -1,4 +1,5 @@
-//! Cores by a virtual clock: their work is done when it is handed out, and seen when a table says that it is done.
+//! Cores on a virtual clock: their work is done when it is handed out, and becomes visible at the
+//! time that a cost table gives.
 
 use std::collections::VecDeque;
 
@@ -24,7 +25,7 @@ pub(crate) struct VirtualCores {
 
 struct Core {
     bench: Workbench,
-    /// Results not yet taken, with the times at which they are there, which rise.
+    /// Results not yet taken, with the times at which they become visible, ascending.
     results: VecDeque<(Time, Done)>,
 }
 
@@ -34,7 +35,7 @@ impl VirtualCores {
         Self { cores: IdVec::from_fn(cores, core), costs, due: IndexedHeap::new(cores) }
     }
 
-    /// Serves a packet now; the core is busy with it as soon as it is done with those before.
+    /// Serves a packet now; the core is busy with it after the packets before it.
     pub(crate) fn give(&mut self, now: Time, core: CoreId, dispatch: &Dispatch<&Packet>, held: &mut HeldFrames) {
         let span = self.costs.serve(now, core, dispatch);
         let Core { bench, results } = &mut self.cores[core];
@@ -45,19 +46,19 @@ impl VirtualCores {
         self.set_due(core);
     }
 
-    /// What a packet will take a warm core, in ns.
+    /// Returns the work of a packet on a warm core, in ns.
     pub(crate) fn work(&self, packet: &Packet) -> u64 {
         self.costs.work(packet)
     }
 
-    /// The core, which has no packet, begins to go over to another service.
+    /// Begins the switch of a core without a packet to another service.
     pub(crate) fn switch(&mut self, core: CoreId, until: Time) {
         self.cores[core].results.push_back((until, Done::Switched));
         self.set_due(core);
     }
 
-    /// Takes the next result whose time has come, into a list that is empty: the earliest, of those at one instant that of the
-    /// lowest core.
+    /// Takes the next result whose time has come into an empty list: the earliest; at equal times
+    /// that of the lowest core.
     pub(crate) fn take(&mut self, now: Time, results: &mut Vec<Done>) -> Option<CoreId> {
         let (_, core) = self.due.peek().filter(|&(time, _)| time <= now)?;
         let (_, done) = self.cores[core].results.pop_front().expect("a core that is due has a result");
@@ -71,7 +72,7 @@ impl VirtualCores {
         self.due.peek().map(|(time, _)| time)
     }
 
-    /// What the services counted.
+    /// Returns the services' counters.
     pub(crate) fn end(self) -> Counters {
         let mut counters = Counters::default();
         for core in &self.cores {
@@ -80,7 +81,7 @@ impl VirtualCores {
         counters
     }
 
-    /// A core is due when its first result is.
+    /// Sets when the core's first result is due.
     fn set_due(&mut self, core: CoreId) {
         match self.cores[core].results.front() {
             Some(&(time, _)) => self.due.set(core, time),

@@ -1,4 +1,4 @@
-//! Waiting for the other side of a ring: spin, then give the processor away, then sleep.
+//! Waiting for the other side of a ring: spin, then yield the processor, then sleep.
 
 use core::hint;
 use core::iter;
@@ -12,22 +12,25 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::time::TimeSpec;
 
-/// The longest sleep of a dispatcher, reader or writer: it notices an end from outside so soon.
+/// The longest sleep of a dispatcher, reader or writer, and so the longest time until it notices a
+/// stop from outside.
 pub(crate) const SLEEP_MAX: Duration = Duration::from_millis(20);
 /// Frames that a ring between two of them holds, at most.
 pub(crate) const RING: usize = 1024;
 
-/// Lets one thread sleep and others wake it. A wake-up between the last look and the sleep is not lost.
+/// Lets one thread sleep and others wake it. A wake-up between the last check and the sleep is not
+/// lost.
 #[derive(Debug, Default)]
 pub(crate) struct Bell {
     asleep: AtomicBool,
 }
 
 impl Bell {
-    /// Sleeps at most `longest`, unless `ready` says that there is something to do. Only one thread may call this.
+    /// Sleeps at most `longest`, unless `ready` reports work. Only one thread may call this.
     pub(crate) fn sleep(&self, longest: Duration, ready: impl FnOnce() -> bool) {
         self.asleep.store(true, Ordering::Relaxed);
-        // Pairs with the fence in `ring`: either that sees `asleep`, or `ready` sees what was put into the ring.
+        // Pairs with the fence in `ring`: either `ring` sees `asleep`, or `ready` sees what was put
+        // into the ring.
         fence(Ordering::SeqCst);
         if !ready() {
             thread::park_timeout(longest);
@@ -44,8 +47,8 @@ impl Bell {
     }
 }
 
-/// As [`Bell`], for a sleeper whom descriptors wake too: the interfaces by which packets come. In cache lines of its own, for
-/// every worker looks at it after every batch.
+/// As [`Bell`], for a sleeper that descriptors also wake: the interfaces by which packets come. It
+/// has its own cache lines, because every worker reads it after every batch.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Doorbell {
@@ -59,20 +62,21 @@ impl Doorbell {
         Ok(Self { asleep: AtomicBool::new(false), event })
     }
 
-    /// Sleeps at most `longest`, or until one of these is readable, unless `ready` says that there is something to do. Only one
-    /// thread may call this.
+    /// Sleeps at most `longest`, or until one of these descriptors is readable, unless `ready`
+    /// reports work. Only one thread may call this.
     pub(crate) fn sleep(&self, longest: Duration, descriptors: &[BorrowedFd<'_>], ready: impl FnOnce() -> bool) {
         self.asleep.store(true, Ordering::Relaxed);
-        // Pairs with the fence in `ring`: either that sees `asleep`, or `ready` sees what was put into the ring.
+        // Pairs with the fence in `ring`: either `ring` sees `asleep`, or `ready` sees what was put
+        // into the ring.
         fence(Ordering::SeqCst);
         if !ready() {
             let wakers = iter::once(self.event.as_fd()).chain(descriptors.iter().copied());
             let mut wakers: Vec<PollFd<'_>> = wakers.map(|waker| PollFd::new(waker, PollFlags::POLLIN)).collect();
-            // An error is a wake-up too: whoever is woken for nothing looks again.
+            // An error is a wake-up too: the thread then checks for work again.
             let _ = ppoll(&mut wakers, Some(TimeSpec::from_duration(longest)), None);
         }
         self.asleep.store(false, Ordering::Relaxed);
-        // Empty is an error, and as it should be.
+        // If the event is empty, this is an error, which may be ignored.
         let _ = self.event.read();
     }
 
@@ -80,7 +84,7 @@ impl Doorbell {
     pub(crate) fn ring(&self) {
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) {
-            // Full is an error, and the sleeper is woken all the same.
+            // If the event is full, this is an error, but the sleeper is woken anyway.
             let _ = self.event.write(1);
         }
     }
@@ -93,23 +97,23 @@ pub(crate) struct Patience {
     spins: u32,
 }
 
-/// What to do next while there is nothing to do.
+/// The next action while there is no work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Next {
     /// Look again.
     Look,
-    /// Sleep: nothing has come for long.
+    /// Sleep: nothing has come for a long time.
     Sleep,
 }
 
-/// Looks of a thread without work before it gives the processor away, on a processor of its own: some
-/// tens of microseconds.
+/// Checks of a thread without work before it yields a processor of its own: some tens of
+/// microseconds.
 pub const AWAKE_LOOKS: u32 = 2_000;
 /// Times that it gives the processor away before it sleeps.
 pub const AWAKE_YIELDS: u32 = 200;
 
 impl Patience {
-    /// On a processor shared with another thread of the run spinning only keeps that from its work.
+    /// On a processor shared with another thread of the run, spinning would only delay that thread.
     pub(crate) fn new(shared: bool) -> Self {
         Self { tries: 0, spins: if shared { 0 } else { AWAKE_LOOKS } }
     }
@@ -119,7 +123,7 @@ impl Patience {
         self.tries = 0;
     }
 
-    /// Nothing came: waits a moment, longer from time to time.
+    /// Waits a moment because nothing came; the waits become longer over time.
     pub(crate) fn wait(&mut self) -> Next {
         self.tries = self.tries.saturating_add(1);
         if self.tries <= self.spins {

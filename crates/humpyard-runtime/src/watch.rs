@@ -1,8 +1,9 @@
-//! Looking at a run while it goes on.
+//! Observation of a run while it continues.
 //!
-//! [`watch`] makes two halves: a [`Watched`] goes into the run, a [`Watch`] to whoever wants to know. Asking sets a flag, which
-//! the dispatcher looks at once per round of its loop; what it finds is handed over by a channel. While nobody asks, a run that
-//! is watched does one relaxed load per round and one comparison per packet more than another.
+//! [`watch`] makes two halves: a [`Watched`] goes into the run, a [`Watch`] to the observer. A
+//! question sets a flag, which the dispatcher checks once per round of its loop; the answer comes
+//! through a channel. While nobody asks, an observed run costs one relaxed load per round and one
+//! comparison per packet.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -21,33 +22,34 @@ use crate::load::Load;
 use crate::outcome::OutAccount;
 use crate::wait::Doorbell;
 
-/// A run as it was at one moment. Everything that is a count only ever rises from one snapshot of a run to the next.
+/// The state of a run at one moment. Counts never fall from one snapshot of a run to the next.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Snapshot {
     /// Time since the start, by the clock of the run.
     pub elapsed: Time,
-    /// The account of what came in.
+    /// The account of incoming packets.
     pub account: Account,
-    /// The account of what went out. What an interface may yet refuse counts as forwarded until that is known.
+    /// The account of outgoing packets. Frames that an interface may still refuse count as
+    /// forwarded until that is known.
     pub out: OutAccount,
-    /// What was measured.
+    /// The measurements so far.
     pub tally: Tally,
     /// Packets handed to each core and not yet taken back.
     pub in_flight: Vec<u32>,
-    /// Packets that wait in the queue of each core, where each has one of its own.
+    /// Packets that wait in the queue of each core, if each core has its own queue.
     pub waiting: Vec<Option<u32>>,
     /// The flows.
     pub flows: FlowCounts,
-    /// What came by each interface; empty where packets come from elsewhere.
+    /// Frames received by each interface; empty if packets come from elsewhere.
     pub received: Vec<Received>,
-    /// What went out by each interface; empty where packets go elsewhere.
+    /// Frames sent by each interface; empty if packets go elsewhere.
     pub sent: Vec<Sent>,
-    /// Packets that interfaces have lost, of those that are measured.
+    /// Measured packets that interfaces have lost.
     pub lost: LostOutside,
     /// How busy each dispatcher has been; empty by a virtual clock.
     pub loads: Vec<Load>,
-    /// Time of decisions (an arrival, or the question of a core), in ns; a sample of them.
+    /// Time of decisions (an arrival, or a core's request), in ns; a sample.
     pub decision: DelayTally,
     /// The longest that a frame was due before the dispatcher took it in.
     pub overdue_max: Time,
@@ -74,16 +76,18 @@ pub struct FlowCounts {
     pub expired: u64,
 }
 
-/// One in so many arrivals is sampled, on average. The gaps are drawn, so that no rhythm of the arrivals goes unseen.
+/// Mean number of arrivals per sample. The gaps are random, so that periodic arrivals are sampled
+/// evenly.
 pub const SAMPLED_EVERY: u64 = 64;
-/// So many samples are kept, the latest.
+/// Number of latest samples that are kept.
 pub const SAMPLES: usize = 1024;
 
 /// Why there is no snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WatchError {
-    /// The run did not answer in time: it waits for its input or its output, or its processor is taken.
+    /// The run did not answer in time: it waits for its input or output, or another program has its
+    /// processor.
     #[error("the run did not answer in time")]
     Late,
     /// The run is over.
@@ -91,15 +95,15 @@ pub enum WatchError {
     Over,
 }
 
-/// What both halves see.
+/// The state that both halves share.
 #[derive(Debug, Default)]
 struct Shared {
     asked: AtomicBool,
-    /// What the dispatcher sleeps on, once there is one.
+    /// The doorbell that the dispatcher sleeps on, once it exists.
     doorbell: OnceLock<Arc<Doorbell>>,
 }
 
-/// The half of whoever wants to know.
+/// The observer's half.
 #[derive(Debug)]
 pub struct Watch {
     shared: Arc<Shared>,
@@ -111,9 +115,9 @@ pub struct Watch {
 pub struct Watched {
     shared: Arc<Shared>,
     answers: SyncSender<Box<Snapshot>>,
-    /// Packets told to be forwarded.
+    /// Packets reported as forwarded.
     forwarded: u64,
-    /// Flows of the latest samples, and where the next one goes.
+    /// Flows of the latest samples, and the place of the next one.
     sampled: Vec<FlowKey>,
     at: usize,
     /// The arrival that is sampled next.
@@ -138,12 +142,12 @@ pub fn watch() -> (Watch, Watched) {
 }
 
 impl Watch {
-    /// How the run stands now. One that has not begun answers when it does.
+    /// Returns the present state of the run. A run that has not begun answers when it begins.
     ///
     /// # Errors
-    /// If it does not answer for so long, or is over.
+    /// The run does not answer within `longest`, or is over.
     pub fn ask(&mut self, longest: Duration) -> Result<Box<Snapshot>, WatchError> {
-        // An answer that came too late for whoever asked for it.
+        // Discards an answer that came too late for an earlier question.
         let _ = self.answers.try_recv();
         self.request();
         self.answers.recv_timeout(longest).map_err(|error| match error {
@@ -156,11 +160,12 @@ impl Watch {
 impl Watch {
     fn request(&self) {
         self.shared.asked.store(true, Ordering::Relaxed);
-        // Its fence is that of a ring, and the dispatcher looks at the flag before it sleeps.
+        // Ringing has a fence as a ring has, and the dispatcher checks the flag before it sleeps.
         self.shared.doorbell.get().inspect(|doorbell| doorbell.ring());
     }
 
-    /// As [`Watch::ask`], but what is over says what it had come to, once: none if there is no answer, or was one.
+    /// As [`Watch::ask`], but after the end of the run it returns the final state once. `None`:
+    /// there is no answer, or the final state was already returned.
     pub(crate) fn look(&mut self, longest: Duration) -> Option<Box<Snapshot>> {
         let late = self.answers.try_recv().ok();
         self.request();
@@ -169,7 +174,8 @@ impl Watch {
 }
 
 impl Snapshot {
-    /// Adds what another dispatcher of the run told, whose cores follow those here. What came and went by interfaces is not its.
+    /// Adds the snapshot of another dispatcher of the run. Its cores follow those here. Frames of
+    /// interfaces are not added.
     pub(crate) fn add(&mut self, other: &Self) {
         self.elapsed = self.elapsed.max(other.elapsed);
         self.account.add(&other.account);
@@ -184,7 +190,8 @@ impl Snapshot {
         self.loads.extend(&other.loads);
         self.decision.add(&other.decision);
         self.overdue_max = self.overdue_max.max(other.overdue_max);
-        // The same policies take over at each, and whoever is ahead has the latest.
+        // All dispatchers take over the same policies, so the one with the most takeovers has the
+        // latest.
         if other.swaps > self.swaps {
             (self.swaps, self.policy) = (other.swaps, other.policy.clone());
         }
@@ -194,9 +201,10 @@ impl Snapshot {
 }
 
 impl Watched {
-    /// The run begins: this is what its dispatcher sleeps on.
+    /// Begins the run: the dispatcher sleeps on this doorbell.
     pub(crate) fn begin(&self, doorbell: &Arc<Doorbell>) {
-        // A half that was in a run before is rung by its first bell: it wakes by itself soon enough.
+        // A half that was in an earlier run keeps that run's bell: then the dispatcher wakes by
+        // itself soon enough.
         let _ = self.shared.doorbell.set(Arc::clone(doorbell));
     }
 
@@ -206,7 +214,8 @@ impl Watched {
         self.shared.asked.load(Ordering::Relaxed)
     }
 
-    /// The packet with this number, from 1, arrived: its flow is asked for if it is to be sampled.
+    /// Handles the arrival of the packet with this number, from 1; reads its flow if it is to be
+    /// sampled.
     #[inline]
     pub(crate) fn on_arrival(&mut self, number: u64, flow: &FlowKey) {
         if number >= self.next {
@@ -226,14 +235,16 @@ impl Watched {
         self.next = number + 1 + self.random.below(2 * SAMPLED_EVERY - 1);
     }
 
-    /// Answers with this snapshot, which gets the samples of this half beside those that it has.
+    /// Answers with this snapshot, and adds the samples of this half to it.
     pub(crate) fn answer(&mut self, mut snapshot: Box<Snapshot>) {
         self.shared.asked.store(false, Ordering::Relaxed);
-        // What an interface refuses was told as forwarded, when it had not yet done so; a count does not fall.
+        // Frames may count as forwarded until an interface refuses them. The count must not fall,
+        // so the maximum is kept.
         self.forwarded = self.forwarded.max(snapshot.out.forwarded);
         snapshot.out.forwarded = self.forwarded;
         snapshot.sampled.extend(&self.sampled);
-        // Full, and the answer before was not fetched; gone, and nobody wants it.
+        // Full: the last answer was not fetched. Disconnected: the observer has gone. Both may be
+        // ignored.
         let _ = self.answers.try_send(snapshot);
     }
 }
@@ -311,7 +322,8 @@ mod tests {
         let _ = watch.ask(Duration::ZERO);
     }
 
-    /// Flows that come in turn, as many as are sampled at a time, are all seen, and about equally often.
+    /// Flows that come in turn, as many as the mean gap of samples, are all sampled about equally
+    /// often.
     #[test]
     fn samples_have_no_rhythm_and_their_memory_is_bounded() {
         let (_watch, mut watched) = watch();

@@ -27,7 +27,7 @@ use crate::wait::{Bell, Doorbell, Next, Patience};
 pub(crate) struct Task {
     pub(crate) slot: Slot,
     pub(crate) service: ServiceId,
-    /// What its service learns of it.
+    /// The context that its service gets.
     pub(crate) context: Context,
 }
 
@@ -39,31 +39,32 @@ impl Task {
     }
 }
 
-/// A task for another thread, with the frame.
+/// A task for another thread, with its frame.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) task: Task,
     pub(crate) frame: Frame,
 }
 
-/// What another thread gives back.
+/// A result from another thread.
 #[derive(Debug)]
 pub(crate) struct Returned {
     pub(crate) done: Done,
-    /// The frame of the packet that is done, as the service left it. Empty where `done` is about no packet.
+    /// The frame of the packet that is done, as the service left it. Empty if `done` is about no
+    /// packet.
     pub(crate) frame: Frame,
 }
 
-/// What a core has done. The frame of a packet is in its slot again.
+/// A result of a core. The frame of a packet is in its slot again.
 #[derive(Debug)]
 pub(crate) enum Done {
     /// A packet that was served.
     Served(Served),
     /// A packet at which its service panicked.
     Panicked(Box<Panicked>),
-    /// A frame that a service made itself; it comes before the packet that caused it.
+    /// A frame that a service made; it comes before the packet that caused it.
     Generated(Frame),
-    /// The core has gone over to another service.
+    /// The core has switched to another service.
     Switched,
 }
 
@@ -72,30 +73,31 @@ pub(crate) enum Done {
 pub(crate) struct Served {
     /// Its slot.
     pub(crate) slot: Slot,
-    /// What becomes of it.
+    /// The service's verdict on it.
     pub(crate) verdict: Verdict,
-    /// What its service has found out about its flow.
+    /// What the service found out about its flow.
     pub(crate) mark: Option<Mark>,
     /// The time it took.
     pub(crate) span: Span,
 }
 
-/// A packet at which its service panicked. Where originals are kept, its frame is as it was before the service touched it.
+/// A packet at which its service panicked. If originals are kept, its frame is as it was before the
+/// service.
 #[derive(Debug)]
 pub(crate) struct Panicked {
     /// Its slot.
     pub(crate) slot: Slot,
-    /// The time it took, with that for another instance of the service.
+    /// The time it took, including that for a new instance of the service.
     pub(crate) span: Span,
-    /// Why and where, in one line.
+    /// The reason and the place, in one line.
     pub(crate) message: String,
 }
 
-/// Measures one piece of work after the other.
+/// Measures consecutive pieces of work.
 #[derive(Debug)]
 pub(crate) struct Laps {
     stopwatch: Stopwatch,
-    /// When the previous packet was done: where the next one starts, if it was there already.
+    /// When the previous packet was done: the next one starts then, if it was already there.
     previous: Time,
 }
 
@@ -104,12 +106,12 @@ impl Laps {
         Self { stopwatch, previous: Time::ZERO }
     }
 
-    /// When the last work was done, or the work to come began.
+    /// Returns when the last work was done, or when the next work began.
     pub(crate) const fn previous(&self) -> Time {
         self.previous
     }
 
-    /// The work to come was not there when the last was done: time starts anew.
+    /// Starts the time again, because the next work was not there when the last was done.
     pub(crate) fn begin(&mut self) {
         self.previous = self.stopwatch.read();
     }
@@ -123,7 +125,7 @@ impl Laps {
     }
 }
 
-/// One service of one core, and how to make it anew.
+/// One service of one core, and the factory for a new instance.
 struct Station {
     factory: Factory,
     service: Box<dyn Service>,
@@ -133,14 +135,15 @@ struct Station {
 pub(crate) struct Workbench {
     stations: IdVec<ServiceId, Station>,
     generated: Generated,
-    /// The frame in work as it was before, if that is asked for.
+    /// The frame in work as it was before, if originals are kept.
     original: Option<Frame>,
-    /// What instances counted that are no more.
+    /// Counters of instances that no longer exist.
     counters: Counters,
 }
 
 impl Workbench {
-    /// With `keep_originals` a frame at which a service panics is given back as it came.
+    /// Returns the services of a core. With `keep_originals`, a frame at which a service panics is
+    /// returned as it came.
     pub(crate) fn new(services: &[Factory], keep_originals: bool) -> Self {
         let station = |factory: &Factory| Station { factory: factory.clone(), service: factory.make() };
         Self {
@@ -185,11 +188,11 @@ impl Workbench {
     /// Replaces the instance of a service that panicked, and restores the frame if originals are kept.
     #[cold]
     fn renew(&mut self, id: ServiceId, frame: &mut Frame) {
-        // What it was in the middle of is not to be trusted, neither frames nor itself.
+        // The state of the panicked work is not reliable: neither its frames nor the instance.
         self.generated.clear();
         self.generated.take_mark();
         let Station { service, factory } = &mut self.stations[id];
-        // It may have lost count.
+        // Reading its counters may panic too.
         self.counters.add(id, panic::catch(|| service.counters()).unwrap_or_default());
         *service = factory.make();
         if let Some(original) = &mut self.original {
@@ -197,7 +200,7 @@ impl Workbench {
         }
     }
 
-    /// What the services of this core have counted.
+    /// Returns the counters of this core's services.
     pub(crate) fn counters(&self) -> Counters {
         let mut counters = self.counters.clone();
         for id in self.stations.ids() {
@@ -207,12 +210,13 @@ impl Workbench {
         counters
     }
 
-    /// Gives the frames that the service made of one that came by this port: they are of that port too.
+    /// Passes on the frames that the service made of one that came by this port; they get the same
+    /// port.
     #[inline(never)]
     fn give_generated(&mut self, port: u16, mut made: impl FnMut(Frame)) {
         for frame in self.generated.frames_mut() {
             frame.port = port;
-            // Errors are few and their number is limited, so a new buffer each is no cost.
+            // Such frames are few and limited, so a new buffer for each costs nothing noticeable.
             made(mem::replace(frame, Frame::with_capacity(frame.data.capacity())));
         }
         self.generated.clear();
@@ -227,9 +231,9 @@ fn copy(frame: &Frame, copy: &mut Frame) {
     copy.data.clone_from(data);
 }
 
-/// What a worker and the dispatcher share beside their rings. In cache lines of its own: a worker
-/// that waits looks at it all the time, and whatever else were there would go from one processor to
-/// the other with each of the dispatcher's writes.
+/// Signals between a worker and the dispatcher, beside their rings. They have their own cache
+/// lines: a waiting worker reads them continuously. Other data there would move between the
+/// processors with each of the dispatcher's writes.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Signals {
@@ -237,19 +241,19 @@ pub(crate) struct Signals {
     pub(crate) jobs: Bell,
     /// Set by the worker when it sits in its place.
     pub(crate) ready: AtomicBool,
-    /// Tells the worker that no more jobs will come.
+    /// Signals the worker that no more jobs will come.
     pub(crate) over: AtomicBool,
 }
 
 /// Everything a worker thread holds.
 pub(crate) struct Worker {
     pub(crate) seat: Seat,
-    /// The cores whose work it does: all those of its processor, in turn.
+    /// The cores that it serves in turn: all those of its processor.
     pub(crate) cores: Vec<WorkerCore>,
     pub(crate) signals: Arc<Signals>,
-    /// Wakes the dispatcher when there is something done.
+    /// Wakes the dispatcher when a result is ready.
     pub(crate) dispatcher: Arc<Doorbell>,
-    /// Whether hardware is to count what it does.
+    /// Whether to read its hardware counters.
     pub(crate) hardware: bool,
 }
 
@@ -267,12 +271,12 @@ pub(crate) struct WorkerCore {
 const SLEEP_MAX: Duration = Duration::from_millis(50);
 /// Packets taken from the ring at a time.
 pub(crate) const BATCH: usize = 32;
-/// After so much work results are given, though the batch is not done: each time the dispatcher
-/// sees some costs both a cache line's way between processors, so those of short work go together.
+/// After this much work, results are handed over even if the batch is not done. Each transfer costs
+/// both sides a cache line's way between processors, so results of short work go together.
 const HELD_BACK_MAX: Time = Time::from_ns(1_000);
 
 impl Worker {
-    /// Serves until it is over and the rings are empty, and tells what the services counted.
+    /// Serves until the run is over and the rings are empty, and returns the services' counters.
     pub(crate) fn work(mut self) -> Counters {
         let _seated = self.seat.take();
         let counting = self.hardware.then(|| ThreadCounters::start(self.seat.thread));
@@ -289,7 +293,7 @@ impl Worker {
         }
     }
 
-    /// Serves a batch of each core; false if there is nothing.
+    /// Serves a batch of each core. Returns false if there is no work.
     fn serve_all(&mut self) -> bool {
         let Self { cores, dispatcher, .. } = self;
         let mut any = false;
@@ -303,7 +307,7 @@ impl Worker {
         self.cores.iter().any(|core| !core.jobs.is_empty())
     }
 
-    /// Whether no more jobs will come: the dispatcher said so, or is gone.
+    /// Whether no more jobs will come: the dispatcher said so, or has ended.
     fn is_over(&self) -> bool {
         self.signals.over.load(Ordering::Acquire) || self.cores.iter().all(|core| core.jobs.is_abandoned())
     }
@@ -319,7 +323,7 @@ impl Worker {
 }
 
 impl WorkerCore {
-    /// Serves what is in the ring, at most a batch; false if there is nothing.
+    /// Serves the packets in the ring, at most a batch. Returns false if there are none.
     fn serve_batch(&mut self, dispatcher: &Doorbell) -> bool {
         let Self { jobs, done, held_back, bench, laps } = self;
         let waiting = jobs.slots().min(BATCH);

@@ -1,5 +1,5 @@
-//! The live runtime by a virtual clock against the simulator: the same calls to the policies with the same times in the same
-//! order, and the packets that must come of them.
+//! The live runtime on a virtual clock against the simulator: policies get the same calls, with the
+//! same times in the same order, and the same packets leave.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -28,14 +28,14 @@ use humpyard_traffic::pace::{Pace, Pacer};
 use humpyard_traffic::source::Polled;
 use humpyard_traffic::{Classifier, ClassifierConfig, Match, Rule, Sink, Source, TrafficError, open};
 
-/// A call to a sharing policy that says which packet was where when.
+/// A call to a sharing policy that shows which packet was where, and when.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Event {
     Dispatched { now: Time, core: CoreId, sequence: u64, service: ServiceId },
     Completed { now: Time, core: CoreId, sequence: u64, used: Work },
 }
 
-/// What a run leaves behind: what its sharing policies were told, and the journal of the mechanism.
+/// The record of a run: the calls to its sharing policies, and the journal of the mechanism.
 #[derive(Clone, Default)]
 struct Log {
     events: Arc<Mutex<Vec<Event>>>,
@@ -52,7 +52,7 @@ impl Journal for Written {
     }
 }
 
-/// A sharing policy that notes what it is told.
+/// A sharing policy that records its calls.
 struct Noting {
     share: AnyShare,
     log: Log,
@@ -133,14 +133,14 @@ struct Case<'a> {
     input: &'a str,
     pace: Option<Pace>,
     cores: usize,
-    /// One, or one for TCP and one for all else.
+    /// One service, or one for TCP and one for all else.
     services: usize,
     switch_cost_ns: u64,
     packets: usize,
     in_flight: u32,
     overload: Overload,
     longest: Option<Duration>,
-    /// Each service's packets go through the other one too.
+    /// Whether each service's packets go through the other one too.
     chains: bool,
     exit: Option<ExitOrder>,
     split: Option<Split>,
@@ -183,14 +183,14 @@ impl Default for Case<'_> {
     }
 }
 
-/// Arrivals at instants at which something else happens too.
+/// Arrivals that coincide with other events.
 const HALF_MICROSECONDS: Pace = Pace::PacketsPerSecond(2e6);
 
 /// Whole microseconds, so that instants are shared; the second service has cold packets.
 const COSTS: [LinearCost; 2] =
     [LinearCost { fixed: 1000, per_byte_milli: 0, cold: 0 }, LinearCost { fixed: 1000, per_byte_milli: 0, cold: 1000 }];
 
-/// What a driver came to.
+/// The results of a driver.
 struct Ran {
     summary: Summary,
     account: Account,
@@ -221,7 +221,7 @@ impl Case<'_> {
         open(self.input, Seed(1)).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The mechanism, and what its sharing policies are told.
+    /// The mechanism, and the calls to its sharing policies.
     fn measured(&self) -> (Measured<AnySteer, Noting, AnyAllocate>, Log) {
         self.steered(|spec, config| spec.build_steer(config).expect("a valid set-up"))
     }
@@ -255,7 +255,8 @@ impl Case<'_> {
             in_flight: self.in_flight,
             unit: WorkUnit::Nanoseconds,
             longest: 2000,
-            // Who comes later is worth more, so that it matters who was there when a core was asked.
+            // Later clients have higher weights, so that it matters which were present when a core
+            // asked.
             weights: (1..=1000).filter_map(Weight::new).collect(),
             estimates: self.costs().to_vec(),
             services,
@@ -299,7 +300,7 @@ impl Case<'_> {
         ran(&outcome.measured, outcome.link, &log, outcome.flows)
     }
 
-    /// By a virtual clock, with what went out.
+    /// Runs the live driver on a virtual clock, and returns the frames that went out.
     fn live(&self) -> (Ran, Vec<Frame>) {
         self.live_with(self.measured())
     }
@@ -315,7 +316,8 @@ impl Case<'_> {
     }
 
     fn forward(&self) -> Vec<Factory> {
-        // The simulator knows no packet that ends before its chain does, so there nothing is dropped.
+        // In the simulator packets cannot end before their chain does, so in such runs nothing is
+        // dropped.
         let passes = self.chains || self.exit.is_some() || self.link.is_some();
         let service = || match passes {
             true => Factory::new("pass", || Pass),
@@ -335,7 +337,7 @@ impl Case<'_> {
         self.go_through(None, measured, source, sink, stop, services)
     }
 
-    /// The link, whose sharing policy notes what it is told beside those of the cores.
+    /// The link, whose sharing policy records its calls together with those of the cores.
     fn output_link<S: Steer>(&self, log: &Log) -> Option<OutputLink<S, Noting, AnyAllocate>> {
         let link = self.link?;
         let spec: PolicySpec = link.share.parse().expect("a registered policy");
@@ -427,7 +429,7 @@ fn ran<S: Steer, Q: Share, A: Allocate>(
     Ran { summary: measured.summary(), account: *measured.account(), log, journal, flows, link }
 }
 
-/// A sink that keeps its frames where a test finds them.
+/// A sink that keeps its frames for the test.
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<Vec<Frame>>>);
 
@@ -454,7 +456,7 @@ fn policies() -> Vec<&'static str> {
     registry::entries().into_iter().filter(decides).map(|entry| entry.info.name).collect()
 }
 
-/// Runs it by both drivers, and gives what the live one came to.
+/// Runs the case with both drivers, compares them, and returns the live results.
 fn assert_same(case: &Case<'_>, what: &str) -> (Ran, Vec<Frame>) {
     let (live, frames) = case.live();
     assert_equal(&live, &case.simulated(case.measured()), what);
@@ -487,10 +489,10 @@ fn every_policy_is_told_the_same_at_the_same_times() {
         for (cores, services) in [(1, 1), (3, 1), (3, 2)] {
             for (pace, packets) in [
                 (HALF_MICROSECONDS, 5000),
-                // More than the cores can do, with room for few.
+                // More than the cores can do, with few places.
                 (Pace::PacketsPerSecond(5e6), 40),
                 (Pace::Trace, 5000),
-                // All at one instant, with room for some.
+                // All at one instant, with some places.
                 (Pace::Stretched(0.0), 300),
             ] {
                 let case = Case { policy, cores, services, pace: Some(pace), packets, ..Case::default() };
@@ -529,7 +531,8 @@ fn every_feature_of_the_mechanism_goes_in_lockstep() {
     assert!(pushed_out > 100 && reordered > 100, "{pushed_out} pushed out, {reordered} reordered");
 }
 
-/// The link behind the cores: it sends the same packets at the same times, withholds the same clients, and drops the same.
+/// The link behind the cores sends the same packets at the same times, withholds the same clients,
+/// and drops the same packets.
 #[test]
 fn a_link_goes_in_lockstep() {
     let exit = Some(ExitOrder { packets: 8, timeout: Time::from_ns(4000) });
@@ -564,7 +567,7 @@ fn a_link_goes_in_lockstep() {
     );
 }
 
-/// Elephants, which are found at the same packets, split alike, and put back in order at the same times.
+/// Elephants are found at the same packets, split alike, and put back in order at the same times.
 #[test]
 fn flows_are_split_alike() {
     let split = Some(Split { cores: 2, share_millionths: 100_000, window: Time::from_ns(50_000) });
@@ -585,7 +588,8 @@ fn flows_are_split_alike() {
     assert!(waited > 100, "{waited} packets waited at the exit");
 }
 
-/// Cores that go over to another service: for nothing, at once, or so long that packets wait for them.
+/// Cores switch to another service: at no cost, at once, or slowly enough that packets wait for
+/// them.
 #[test]
 fn switches_end_at_the_same_times() {
     let mut switches = 0;
@@ -603,7 +607,7 @@ fn switches_end_at_the_same_times() {
     assert!(switches > 100, "only {switches} switches");
 }
 
-/// Steers by all that it is told, and by the order in which it is told of it; wants to be told of every microsecond.
+/// Steers by all its calls and their order; wants a timeout every microsecond.
 struct Ticking {
     cores: u64,
     state: u64,
@@ -643,8 +647,9 @@ fn what_happens_at_one_instant_happens_in_one_order() {
     }
 }
 
-/// What goes out is what services make of the packets: on each core in the order in which it had them, and out in the order
-/// in which they were done, and a service's own frames before the packet that caused them.
+/// The outgoing frames are what services make of the packets. On each core they are processed in
+/// the order in which it got them, and they leave in the order of completion. A service's own
+/// frames come before the packet that caused them.
 #[test]
 fn frames_go_out_when_they_are_done() {
     for policy in policies() {
@@ -682,7 +687,7 @@ fn expected(case: &Case<'_>, log: &[Event]) -> Vec<Frame> {
     out
 }
 
-/// Says again and again that there is nothing now.
+/// A source that often reports that it has nothing now.
 struct Hesitant {
     source: Box<dyn Source + Send>,
     asked: u64,
@@ -719,7 +724,7 @@ fn a_source_that_keeps_silent_stops_time() {
     }
 }
 
-/// Gives so many frames, and then nothing for ever; asked often enough, it sets the stop.
+/// Gives a number of frames, and then nothing for ever; after enough calls it sets the stop flag.
 struct Silent {
     source: Box<dyn Source + Send>,
     left: u64,
@@ -783,7 +788,7 @@ fn who_waits_for_room_drops_nothing_in_virtual_time_either() {
     }
 }
 
-/// A core that is handed several packets serves one after the other.
+/// A core that gets several packets serves one after the other.
 #[test]
 fn packets_in_flight_take_turns() {
     for (policy, in_flight) in [("fcfs", 2), ("rr", 7), ("drr", 32)] {

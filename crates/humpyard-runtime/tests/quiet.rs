@@ -1,5 +1,5 @@
-//! Panics of services are told by the outcome and not printed; others are the program's. Alone in its process, for a panic
-//! hook is of the whole process.
+//! Panics of services appear in the outcome and are not printed; other panics are the program's.
+//! Alone in its process, because a panic hook belongs to the whole process.
 
 #[path = "live/support.rs"]
 #[allow(dead_code, reason = "shared with the other tests")]

@@ -1,4 +1,5 @@
-//! No worker thread outlives its run, whatever became of it. Alone in its process, so that all threads there are its own.
+//! No worker thread outlives its run, however the run ended. Alone in its process, so that all
+//! threads there are its own.
 #![cfg(target_os = "linux")]
 
 #[path = "live/support.rs"]

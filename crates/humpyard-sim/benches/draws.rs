@@ -1,14 +1,16 @@
-//! What a slot of a random schedule costs under a sharing policy: the experiments of the GR3 paper (figures 4 to 9) are
-//! 7 × 10^10 of them.
+//! The cost of a slot of a random schedule under a sharing policy. The experiments of the GR3 paper
+//! (figures 4 to 9) are 7 × 10^10 slots.
 //!
-//! One heavy client has a tenth of all weights. Figures are in ns of one thread, with all that a draw takes: its weights, the
-//! policy, whatever arrives, its decisions, and the service error of everybody. The least of three measurements.
+//! One heavy client has a tenth of all weights. Figures are in ns of one thread, for the whole
+//! draw: its weights, the policy, the arrivals, the decisions, and the service errors of all
+//! clients. The least of three measurements counts.
 //!
 //! ```text
 //! cargo bench --package humpyard-sim --bench draws -- [--figures] [POLICY ...]
 //! ```
 //!
-//! `--figures` does a few draws of every combination of those figures, on two threads, and says how long all would take.
+//! `--figures` makes a few draws of every combination of those figures, on two threads, and prints
+//! how long all draws would take.
 #![expect(clippy::print_stdout, reason = "the table is what it is for")]
 
 use std::num::NonZeroUsize;
@@ -19,12 +21,12 @@ use humpyard_core::random::Seed;
 use humpyard_sim::{DrawsRequest, Heavy, SkewedWeights, draws};
 
 const POLICIES: [&str; 7] = ["wrr", "wfq", "sfq", "vtrr", "srr", "gr3", "wf2q+"];
-/// Sums of weights, and clients.
+/// Sums of weights, and numbers of clients.
 const SIZES: [(u32, usize); 4] = [(1 << 14, 32), (1 << 14, 8192), (1 << 18, 32), (1 << 18, 8192)];
 /// Slots of a measurement.
 const SLOTS: u32 = 1 << 20;
 
-/// What one slot takes, of so many draws.
+/// Returns the time of one slot, over `draws_measured` draws.
 fn measure(policy: &str, total: u32, clients: usize, draws_measured: u32) -> f64 {
     let request = request(policy, total, clients, draws_measured);
     let least = (0..3).map(|_| time(&request)).min().unwrap_or(Duration::ZERO);
@@ -63,7 +65,7 @@ fn figures(policy: &str) -> Duration {
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let named: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.starts_with("--")).collect();
-    // Without `--bench` it is a test run: everything works, nothing is measured.
+    // Without `--bench` it is a test run: everything runs, nothing is measured.
     let is_bench = words.iter().any(|word| word == "--bench");
     let policies = if named.is_empty() { &POLICIES } else { named.as_slice() };
     if words.iter().any(|word| word == "--figures") {

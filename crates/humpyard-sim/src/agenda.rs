@@ -1,4 +1,4 @@
-//! What cores are doing: who is done first, with what.
+//! The agenda of the cores: which core finishes first, and with what.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -8,22 +8,23 @@ use humpyard_core::unit::Time;
 
 use crate::cores::Doing;
 
-/// What each core is doing and will do, in order.
+/// The present and later tasks of each core, in order.
 #[derive(Debug)]
 pub(crate) struct Agenda {
-    /// The core that is done first, and when; of equal times, the lowest core. [`Time::MAX`]: no core does anything.
+    /// The core that finishes first, and when; at equal times, the lowest core. [`Time::MAX`]: no
+    /// core has a task.
     first: (Time, CoreId),
     /// The times of the other cores.
     others: Others,
-    /// What each of them does.
+    /// The present task of each of them.
     present: IdVec<CoreId, Present>,
-    /// What each core does after that, with the time at which it is done: seldom anything.
+    /// The later tasks of each core, with the times at which they finish; rarely any.
     later: IdVec<CoreId, VecDeque<(Time, Doing)>>,
-    /// How many there are of these, of all cores.
+    /// Number of later tasks of all cores.
     later_count: usize,
 }
 
-/// What a core does, and until when. [`Time::MAX`]: it does nothing.
+/// The present task of a core, and when it finishes. [`Time::MAX`]: the core has none.
 #[derive(Clone, Copy, Debug)]
 struct Present {
     until: Time,
@@ -41,7 +42,7 @@ enum Others {
 }
 
 impl Agenda {
-    /// So many cores, which do nothing.
+    /// Returns the agenda of `cores` cores without tasks.
     pub(crate) fn new(cores: usize) -> Self {
         Self {
             first: NEVER,
@@ -52,7 +53,7 @@ impl Agenda {
         }
     }
 
-    /// When the first of the cores is done that do something; [`Time::MAX`] if none does.
+    /// Returns when the first core finishes its task; [`Time::MAX`] if no core has one.
     #[inline(always)]
     pub(crate) fn next(&self) -> Time {
         self.first.0
@@ -63,7 +64,7 @@ impl Agenda {
         self.first.0 == Time::MAX
     }
 
-    /// A core that is done by now, and with what: the earliest, of several the lowest.
+    /// Returns a core that has finished by now, and its task: the earliest; of several the lowest.
     #[inline(always)]
     pub(crate) fn next_done(&mut self, now: Time) -> Option<(CoreId, Doing)> {
         let (time, core) = self.first;
@@ -86,14 +87,14 @@ impl Agenda {
         Some((core, done))
     }
 
-    /// At the last instant, never is not later than now. A function that is seldom called keeps this test a branch.
+    /// At the last instant, `now` equals [`Time::MAX`], so that case needs a test. A cold function keeps it a branch.
     #[cold]
     #[inline(never)]
     fn none_at_last() -> Option<(CoreId, Doing)> {
         None
     }
 
-    /// The core, which is done, does what it does next.
+    /// Starts the next task of the core, which has finished one.
     #[cold]
     fn go_on(&mut self, core: CoreId) {
         if let Some((until, doing)) = self.later[core].pop_front() {
@@ -103,8 +104,9 @@ impl Agenda {
         }
     }
 
-    /// The core does this until then: after all that it is to do already, and not before that is done. What is done at the last
-    /// instant that there is is done just before: [`Time::MAX`] is never.
+    /// Gives the core a task that lasts until then. It comes after the core's earlier tasks, and
+    /// does not finish before them. [`Time::MAX`] means never, so a task that would finish then
+    /// finishes just before.
     #[inline(always)]
     pub(crate) fn begin(&mut self, core: CoreId, until: Time, doing: Doing) {
         let until = until.min(LAST);
@@ -117,7 +119,7 @@ impl Agenda {
         self.add((until, core));
     }
 
-    /// Adds the time of a core that had none.
+    /// Adds the time of a core that has none.
     #[inline(always)]
     fn add(&mut self, entry: (Time, CoreId)) {
         let is_idle = self.is_idle();
@@ -143,16 +145,16 @@ impl Agenda {
 
 /// The instant before never.
 const LAST: Time = Time::from_ns(u64::MAX - 1);
-/// No core is done.
+/// The entry of no core.
 const NEVER: (Time, CoreId) = (Time::MAX, CoreId(0));
 
-/// Times of a few cores, in order, of equal times the lowest core first. Removing the earliest takes a
-/// step. Adding a time takes a step for each later one, which are few: what begins last is mostly done
-/// last.
+/// Times of a few cores, in order; at equal times the lowest core is first. Removing the earliest
+/// takes one step. Adding a time takes a step for each later one. These are few: tasks that begin
+/// last mostly finish last.
 #[derive(Debug)]
 struct Line {
     entries: [(Time, CoreId); FEW],
-    /// Where the earliest is; it grows without end, and its last bits count.
+    /// The place of the earliest time. It grows without limit; only its last bits count.
     head: usize,
     len: usize,
 }
@@ -165,7 +167,7 @@ impl Line {
         Self { entries: [NEVER; FEW], head: 0, len: 0 }
     }
 
-    /// Takes the earliest time away; [`NEVER`] if there is none.
+    /// Removes and returns the earliest time; [`NEVER`] if there is none.
     #[inline(always)]
     fn pop(&mut self) -> (Time, CoreId) {
         if self.len == 0 {
@@ -202,10 +204,10 @@ impl Line {
     }
 }
 
-/// The times of cores, and the earliest of them; of equal times, that of the lowest core. The times
+/// The times of cores, and the earliest of them; at equal times, that of the lowest core. The times
 /// are in a tree of groups of eight: each time in an upper group is the earliest of a group below.
-/// Adding a time climbs while the time is the earliest of its group. Removing the earliest time
-/// searches two groups on each of the log8(cores) levels.
+/// Adding a time climbs while it is the earliest of its group. Removing the earliest time searches
+/// two groups on each of the log8(cores) levels.
 #[derive(Debug)]
 struct Winner {
     /// The groups, level by level, the root first: the groups below place `p` of group `g` is group
@@ -229,7 +231,7 @@ impl Winner {
         Self { groups, cores: first }
     }
 
-    /// Gives a time to a core that has none.
+    /// Sets the time of a core that has none.
     fn add(&mut self, (time, core): (Time, CoreId)) {
         let (mut group, mut place) = (self.cores + core.index() / GROUP, core.index() % GROUP);
         loop {
@@ -278,7 +280,7 @@ impl Winner {
     }
 }
 
-/// The earliest of these, and its place; the first of several.
+/// Returns the earliest of these times, and its place; the first of equals.
 #[inline]
 fn earliest(members: &[Time; GROUP]) -> (Time, usize) {
     let mut earliest = (members[0], 0);
@@ -299,12 +301,13 @@ mod tests {
 
     use super::*;
 
-    /// Done in the order of time, then of cores, and on each core in the order in which it was begun.
+    /// Tasks finish in the order of time, then of cores, and on each core in the order in which
+    /// they began.
     #[test]
     fn it_agrees_with_a_map() {
         for cores in [1, 2, 3, 8, 9, 15, 16, 17, 21, 64, 70, 600] {
             let mut agenda = Agenda::new(cores);
-            // By core: until when, and what; those that are to come later follow.
+            // For each core the present task and its end; later tasks follow.
             let mut model: BTreeMap<u16, VecDeque<(Time, Doing)>> = BTreeMap::new();
             let mut random = Seed(cores as u64).stream("test");
             for step in 0..5_000u32 {

@@ -1,5 +1,5 @@
-//! Packets read ahead, on a thread of their own: making them up and hashing their flows takes about a third of what the rest of a
-//! simulation takes.
+//! Reading packets ahead, on a separate thread. Generating packets and hashing their flows takes
+//! about a third of the time of the rest of a simulation.
 
 use std::mem;
 use std::panic::resume_unwind;
@@ -15,25 +15,27 @@ use humpyard_traffic::{Digest, Digester, Headers, Numbered, NumberedFlows, Traff
 
 /// Packets of each batch but the last.
 pub(crate) const BATCH: usize = 512;
-/// Batches that are read without a thread: one is not worth its while for fewer.
+/// Batches that are read without a thread: for fewer, a thread does not pay.
 const ALONE: usize = 32;
 /// Batches of a thread.
 const BATCHES: usize = 8;
-/// Batches that go back to the thread together: it sleeps while it has none, and to wake it takes as long as some packets.
+/// Batches that go back to the thread together. It sleeps while it has none, and waking it takes as
+/// long as some packets.
 const BACK: usize = BATCHES / 2;
 
-/// A source, which after the first packets is read ahead. What it gives is the same, whoever reads it.
+/// A source that is read ahead after the first packets. It gives the same packets with and without
+/// a thread.
 pub(crate) struct Ahead {
     batch: Batch,
     /// The next packet of the batch.
     at: usize,
-    /// What paces the packets, as it was before those of the batch.
+    /// The pacer, as it was before the packets of the batch.
     before: Pacer,
     reader: Reader,
     flows: Option<Arc<dyn NumberedFlows>>,
 }
 
-/// What the headers of a frame say, and what was made of that.
+/// The headers of a frame, and their hashes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Heading {
     pub(crate) headers: Headers,
@@ -46,20 +48,20 @@ struct Batch {
     packets: Vec<Numbered>,
     /// When each of them arrives.
     arrivals: Vec<Time>,
-    /// Those of each packet, where the source does not number its flows.
+    /// The headings of the packets, if the source does not number its flows.
     headings: Vec<Heading>,
-    /// What paces the packets, as it is after them.
+    /// The pacer, as it is after the packets of the batch.
     pacer: Option<Pacer>,
-    /// What the source has come to, if this is its last.
+    /// How the source ended, if this is its last batch.
     end: Option<Result<(), TrafficError>>,
     progress: Option<f64>,
 }
 
 enum Reader {
-    /// Who takes the packets reads them; so many batches are still to be read so.
+    /// The simulation's thread reads them; this number of batches is still to be read so.
     Here(Filler, usize),
     There(There),
-    /// There is nothing more.
+    /// The source has ended.
     Over,
 }
 
@@ -88,7 +90,7 @@ struct Filler {
     tunnels: Tunnels,
     digester: Digester,
     frame: Frame,
-    /// Whether the source numbers its flows, and nobody looks into what they carry.
+    /// Whether the source numbers its flows, and no tunnels are opened.
     is_numbered: bool,
 }
 
@@ -108,12 +110,13 @@ impl Ahead {
         self.flows.as_deref()
     }
 
-    /// How much of the source was read, where that is known, up to a few batches.
+    /// Returns the part of the source that was read, if known, to within a few batches.
     pub(crate) fn progress(&self) -> Option<f64> {
         self.batch.progress
     }
 
-    /// Goes on to the next packet of those at hand, whose arrival this is; none if [`Ahead::turn`] must come first.
+    /// Moves on to the next packet at hand, and returns its arrival. `None`: call [`Ahead::turn`]
+    /// first.
     #[inline(always)]
     pub(crate) fn next(&mut self) -> Option<Time> {
         let arrival = *self.batch.arrivals.get(self.at)?;
@@ -121,16 +124,17 @@ impl Ahead {
         Some(arrival)
     }
 
-    /// The packet that [`Ahead::next`] gave last.
+    /// Returns the packet that [`Ahead::next`] moved to last.
     ///
     /// # Panics
-    /// If it gave none since [`Ahead::turn`].
+    /// If [`Ahead::next`] returned none since [`Ahead::turn`].
     #[inline(always)]
     pub(crate) fn current(&self) -> &Numbered {
         &self.batch.packets[self.at - 1]
     }
 
-    /// The packets at hand that [`Ahead::next`] is still to give, if the source numbers its flows.
+    /// Returns the packets at hand that [`Ahead::next`] has not reached yet, if the source numbers
+    /// its flows.
     pub(crate) fn to_come(&self) -> &[Numbered] {
         if self.flows.is_some() { &self.batch.packets[self.at..] } else { &[] }
     }
@@ -143,7 +147,7 @@ impl Ahead {
         pacer.jumps()
     }
 
-    /// What the headers of that packet say.
+    /// Returns the headers of that packet.
     ///
     /// # Panics
     /// If the source numbers its flows.
@@ -152,10 +156,11 @@ impl Ahead {
         &self.batch.headings[self.at - 1]
     }
 
-    /// Goes on with the next packets, where [`Ahead::next`] gave all those at hand; false at the end.
+    /// Fetches the next batch after [`Ahead::next`] has reached the end of the packets at hand.
+    /// Returns false at the end of the source.
     ///
     /// # Errors
-    /// If the source is damaged beyond the packets that it gave. Then it is at its end.
+    /// The source is damaged after the packets that it gave. Then it has ended.
     #[cold]
     pub(crate) fn turn(&mut self) -> Result<bool, TrafficError> {
         self.at = 0;
@@ -176,7 +181,7 @@ impl Ahead {
                 Reader::Here(..) => self.part(),
                 Reader::There(there) => match there.full.recv() {
                     Ok(batch) => there.give_back(mem::replace(&mut self.batch, batch)),
-                    // It went without a word.
+                    // The thread ended without a message.
                     Err(_) => self.end_of_thread(),
                 },
                 Reader::Over => return Ok(false),
@@ -185,12 +190,14 @@ impl Ahead {
         Ok(true)
     }
 
-    /// Has a thread read the source from now on, if there is a processor for it, and the system has one.
+    /// Lets a thread read the source from now on, if a processor is free and the system can start a
+    /// thread.
     fn part(&mut self) {
         let Reader::Here(filler, _) = mem::replace(&mut self.reader, Reader::Over) else { return };
         self.reader = match There::new() {
             Some((there, hand_over)) => {
-                // Only now, for without a thread the filler is needed here. A thread that is gone is found out by its end.
+                // Only now: without a thread the filler is needed here. If the thread has ended,
+                // its end shows that.
                 let _ = hand_over.send(filler);
                 Reader::There(there)
             }
@@ -198,7 +205,7 @@ impl Ahead {
         };
     }
 
-    /// The thread has ended before the source: by a panic, which goes on here.
+    /// Handles that the thread ended before its source: resumes its panic here.
     fn end_of_thread(&mut self) {
         if let Reader::There(there) = mem::replace(&mut self.reader, Reader::Over)
             && let Err(panic) = there.thread.join()
@@ -209,7 +216,7 @@ impl Ahead {
 }
 
 impl There {
-    /// A thread, and the way to hand it what it fills batches from; none where it would be in the way.
+    /// Starts a thread, and returns a sender for its filler. `None`: a thread would not help.
     fn new() -> Option<(Self, Sender<Filler>)> {
         if thread::available_parallelism().map_or(1, usize::from) < 2 {
             return None;
@@ -224,7 +231,7 @@ impl There {
         Some((there, hand_over))
     }
 
-    /// Gives a batch back, with others. If the thread has ended, it needs none.
+    /// Returns a batch to the thread, together with others. If the thread has ended, it needs none.
     fn give_back(&mut self, batch: Batch) {
         self.used.push(batch);
         if self.used.len() == BACK {
@@ -236,7 +243,7 @@ impl There {
 }
 
 impl Filler {
-    /// Fills batches to the end of the source, or until nobody takes them.
+    /// Fills batches until the end of the source, or until nobody takes them.
     fn run(mut self, empty: &Receiver<Batch>, full: &Sender<Batch>) {
         while let Ok(mut batch) = empty.recv() {
             batch.clear();
@@ -248,7 +255,7 @@ impl Filler {
         }
     }
 
-    /// Fills a batch, which is empty, as far as the source goes.
+    /// Fills an empty batch, as far as the source goes.
     fn fill(&mut self, batch: &mut Batch) {
         batch.packets.reserve_exact(BATCH);
         batch.arrivals.reserve_exact(BATCH);
@@ -267,7 +274,7 @@ impl Filler {
         batch.progress = self.source.progress();
     }
 
-    /// Reads a frame; false if there is none left.
+    /// Reads a frame. Returns false at the end of the source.
     fn read(&mut self, batch: &mut Batch) -> Result<bool, TrafficError> {
         let mut headers = Headers::default();
         let there_is = self.source.next_headers(&mut self.frame, self.tunnels, &mut headers)?;
@@ -288,7 +295,7 @@ mod tests {
 
     use super::*;
 
-    /// A source that ends after so many packets, as damaged if it is so asked, or by a panic.
+    /// A source that ends after a number of packets: normally, as damaged, or by a panic.
     struct Ends {
         left: usize,
         end: fn() -> Result<bool, TrafficError>,
@@ -319,7 +326,7 @@ mod tests {
         Ahead::new(source, Pacer::new(Pace::Trace), Tunnels::NONE, digester())
     }
 
-    /// The next packet's arrival, be it at hand or not.
+    /// Returns the arrival of the next packet, at hand or not.
     fn next(ahead: &mut Ahead) -> Result<Option<Time>, TrafficError> {
         match ahead.next() {
             None if ahead.turn()? => Ok(ahead.next()),
@@ -348,7 +355,7 @@ mod tests {
         }
     }
 
-    /// Those of packets that nobody has taken do not count yet.
+    /// Clock jumps of packets that nobody has taken do not count yet.
     #[test]
     fn jumps_of_the_clock_count_when_their_packets_are_taken() {
         /// A source whose clock jumps back at every seventh packet.
@@ -368,7 +375,7 @@ mod tests {
         assert_eq!(read.len(), 40_000);
     }
 
-    /// Around the packets that are read without a thread, and around whole batches.
+    /// At numbers of packets around the part read without a thread, and around whole batches.
     #[test]
     fn what_is_read_ahead_is_what_would_be_read() {
         let (alone, circle) = (ALONE * BATCH, BATCHES * BATCH);
@@ -403,7 +410,7 @@ mod tests {
         let _ = drain(Box::new(Ends { left: 2 * ALONE * BATCH + 7, end: || panic!("on purpose") }));
     }
 
-    /// Who stops in the midst of an endless source leaves no thread behind that holds it.
+    /// Stopping in the middle of an endless source leaves no thread behind.
     #[test]
     fn nobody_reads_what_nobody_takes() {
         struct Endless(Sender<()>);

@@ -1,4 +1,4 @@
-//! Cores in virtual time: what each of them does, and until when.
+//! Cores in virtual time: the task of each core, and when it ends.
 
 use humpyard_core::cost::Span;
 use humpyard_core::id::{CoreId, Slot};
@@ -8,32 +8,32 @@ use humpyard_core::unit::Time;
 
 use crate::agenda::Agenda;
 
-/// What a core is doing.
+/// The task of a core.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Doing {
-    /// Serving the packet in this slot, which keeps it busy for so long.
+    /// Serving the packet in this slot, which keeps it busy for this time.
     Packet(Slot, Time),
-    /// Going over to another service.
+    /// Switching to another service.
     Switch,
 }
 
 /// The cores of a simulated machine. They say how long packets take.
 pub trait Cores {
-    /// When something happens on a core next; [`Time::MAX`] if nothing is under way.
+    /// Returns when the next task on a core ends; [`Time::MAX`] if there is none.
     fn next_event(&self) -> Time;
 
-    /// A core that is done by now, and with what; asked until there is none.
+    /// Returns a core that has finished by now, and its task. Call it until it returns `None`.
     fn next_done(&mut self, now: Time) -> Option<(CoreId, Doing)>;
 
     /// The core gets this packet.
     fn serve(&mut self, now: Time, core: CoreId, dispatch: &Dispatch<&Packet>);
 
-    /// A core begins to go over to another service.
+    /// Begins the switch of a core to another service.
     fn switch(&mut self, now: Time, switch: &Switch);
 }
 
-/// Cores that serve one packet after the other, each for as long as `span` says when the core gets it. Several cores that
-/// are done at the same time come by ascending number.
+/// Cores that serve one packet after the other. `span` gives the time of each packet when the core
+/// gets it. Cores that finish at the same time come by ascending number.
 #[derive(Debug)]
 pub struct TimedCores<F> {
     agenda: Agenda,
@@ -41,7 +41,7 @@ pub struct TimedCores<F> {
 }
 
 impl<F: FnMut(Time, CoreId, &Dispatch<&Packet>) -> Span> TimedCores<F> {
-    /// So many cores.
+    /// Returns `cores` cores.
     pub fn new(cores: usize, span: F) -> Self {
         Self { agenda: Agenda::new(cores), span }
     }

@@ -27,9 +27,15 @@ pub enum SimulationError {
 
 /// A mechanism, the packets that come to it, and the cores that serve them.
 ///
-/// What happens at one instant happens in this order: what the workload does before the packets; what cores are done with, by
-/// ascending core; timeouts; policies that take over; packets that come, all of them; what the workload does after them;
-/// questions of cores.
+/// The events of one instant happen in this order:
+///
+/// 1. the workload's work before the packets;
+/// 2. finished tasks of cores, by ascending core;
+/// 3. timeouts;
+/// 4. takeovers of policies;
+/// 5. all arriving packets;
+/// 6. the workload's work after the packets;
+/// 7. requests of cores.
 pub struct Driver<'a, S, Q, A, W, C> {
     measured: Measured<S, Q, A>,
     workload: W,
@@ -41,7 +47,7 @@ pub struct Driver<'a, S, Q, A, W, C> {
     decision: Histogram,
 }
 
-/// What came of it.
+/// The results of a driver.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Driven<S, Q, A, W, C> {
@@ -57,11 +63,11 @@ pub struct Driven<S, Q, A, W, C> {
     pub taken_over: Vec<TakenOver>,
     /// The longest that everything stood still, by a real clock, while a policy took over.
     pub swap_pause_max: Duration,
-    /// Real time of decisions (an arrival, or the question of an idle core), in ns; a sample of them.
+    /// Real time of decisions (an arrival, or an idle core's request), in ns; a sample.
     pub decision: Histogram,
 }
 
-/// One in so many arrivals has its decisions timed.
+/// Arrivals per arrival whose decisions are timed.
 const TIMED_EVERY: u64 = 1 << 8;
 
 impl<'a, S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>, C: Cores> Driver<'a, S, Q, A, W, C> {
@@ -79,16 +85,16 @@ impl<'a, S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>, C: Cores> Driver
         }
     }
 
-    /// With policies that take over on the way, by time, which rises.
+    /// Sets policies that take over during the run, by ascending time.
     #[must_use]
     pub fn with_swaps(self, swaps: Vec<PlannedSwap<'a, S, Q, A>>) -> Self {
         Self { swaps, ..self }
     }
 
-    /// Runs until the workload is over, or nothing is to come any more.
+    /// Runs until the workload is over, or no event is left.
     ///
     /// # Errors
-    /// What the workload refuses, or that a policy cannot take over.
+    /// The error of the workload, or of a policy that cannot take over.
     pub fn drive(self) -> Result<Driven<S, Q, A, W, C>, SimulationError> {
         self.drive_as::<false>()
     }
@@ -142,7 +148,7 @@ impl<'a, S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>, C: Cores> Driver
         self.measured.scheduler().keeps_time() || (!PLAIN && !self.swaps.is_empty())
     }
 
-    /// When a policy or a planned takeover has its timeout; the last instant if none has.
+    /// Returns when a policy or a planned takeover is due; the last instant if none is.
     fn next_timeout(&self) -> Time {
         let next = self.measured.next_timeout().unwrap_or(Time::MAX);
         self.swaps.first().map_or(next, |swap| next.min(swap.at))
@@ -154,7 +160,7 @@ impl<'a, S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>, C: Cores> Driver
         self.workload.awaits() || self.measured.next_timeout().is_some() || !self.swaps.is_empty()
     }
 
-    /// Everything that cores are done with at this instant.
+    /// Completes all tasks of cores that end at this instant.
     #[inline(always)]
     fn complete<const PLAIN: bool>(&mut self, now: Time) {
         while let Some((core, done)) = self.cores.next_done(now) {
@@ -171,7 +177,7 @@ impl<'a, S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>, C: Cores> Driver
         }
     }
 
-    /// Tells the policies the time, if they asked for it, and lets policies take over that are to do so by now.
+    /// Calls the policies' timeout if it is due, and makes the takeovers that are due.
     #[inline(never)]
     fn keep_time(&mut self, now: Time) -> Result<(), SimulationError> {
         if self.measured.next_timeout().is_some_and(|timeout| timeout <= now) {
@@ -207,7 +213,8 @@ impl<'a, S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>, C: Cores> Driver
         Ok(())
     }
 
-    /// What follows from the last call of the mechanism: packets that are gone, packets that leave, switches that begin.
+    /// Processes the effects of the last call of the mechanism: dropped packets, packets that
+    /// leave, switches that begin.
     #[inline(always)]
     fn follow_up(&mut self, now: Time) {
         while let Some(effect) = self.measured.next_effect(now) {
@@ -224,7 +231,7 @@ impl<'a, S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>, C: Cores> Driver
         }
     }
 
-    /// Gives every core that has room what it can have.
+    /// Gives every core with room the packets that it can have.
     #[inline(always)]
     fn hand_out<const PLAIN: bool>(&mut self, now: Time, packet: &mut Packet) -> Result<(), SimulationError> {
         loop {

@@ -1,9 +1,9 @@
-//! The machine around the cores. Its threads read packets, decide, hand packets over and take them
-//! back. Each step takes time, which a simulation of cores alone leaves out.
+//! The host of the cores. Its threads read packets, decide, hand packets over and take them back.
+//! Each step takes time, which a simulation of cores alone leaves out.
 //!
-//! [`Host`] is the loop of `humpyard_runtime`'s dispatcher in virtual time, step by step: take back
-//! what cores have done, take in at most a burst of packets, hand out, serve the packets of its own
-//! cores. Each step takes the time that [`HostCosts`] says.
+//! [`Host`] is the loop of `humpyard_runtime`'s dispatcher in virtual time. Its steps are: take
+//! back the packets that cores have served, take in at most a burst, hand out, and serve the
+//! packets of its own cores. Each step takes the time given in [`HostCosts`].
 
 use core::cmp::Reverse;
 use core::mem;
@@ -46,11 +46,12 @@ pub struct HostCosts {
     pub take_back: f64,
     /// Completing a packet that goes on to the next service of its chain.
     pub onward: f64,
-    /// Extra time of a packet by the number of packets held, ascending: their frames and tables
-    /// exceed the caches. Values between two numbers lie on a straight line.
+    /// Extra time of a packet by the number of packets held, ascending, because their frames and
+    /// tables exceed the caches. Values between two numbers are interpolated linearly.
     pub held: Vec<(u64, f64)>,
-    /// Extra time of a service by the number of packets held, ascending: frames have left the caches
-    /// before their service begins. Values between two numbers lie on a straight line.
+    /// Extra time of a service by the number of packets held, ascending, because frames have left
+    /// the caches before their service begins. Values between two numbers are interpolated
+    /// linearly.
     pub served: Vec<(u64, f64)>,
     /// The same for a service on a worker.
     pub worker_served: Vec<(u64, f64)>,
@@ -58,11 +59,11 @@ pub struct HostCosts {
     pub give: f64,
     /// Fetching a packet that another thread has done.
     pub fetch: f64,
-    /// A worker's own time for each packet, without the service.
+    /// A worker's overhead for each packet, without the service.
     pub worker: f64,
-    /// The dispatcher's own time for each packet that it serves, without the service.
+    /// The dispatcher's overhead for each packet that it serves, without the service.
     pub own: f64,
-    /// From giving a packet to a worker that is awake until it begins.
+    /// Time from giving a packet to an awake worker until it begins.
     pub hand_over: f64,
     /// Extra time of the first packet after the dispatcher was idle for [`RESTED`].
     pub rested: f64,
@@ -95,11 +96,11 @@ fn between(points: &[(u64, f64)], at: u64) -> f64 {
     }
 }
 
-/// The threads of a host, and what they take.
+/// The threads of a host, and the times that they take.
 #[derive(Clone, Debug)]
 pub struct Host {
     costs: HostCosts,
-    /// The thread of each core. `None`: the dispatcher's.
+    /// The thread of each core. `None`: the dispatcher serves the core.
     threads: IdVec<CoreId, Option<usize>>,
     /// How the threads are interrupted. `None`: never.
     interrupted: Option<Interrupted>,
@@ -109,9 +110,9 @@ pub struct Host {
 
 impl Host {
     /// Returns the host of a run with this number of workers, on this number of processors. The
-    /// dispatcher sits on the first processor, workers on the others in turn. A processor has one
-    /// thread: the dispatcher does the work of the cores on its own, and all of it where there are
-    /// no workers.
+    /// dispatcher is on the first processor, workers on the others in turn. A processor has one
+    /// thread. The dispatcher serves the cores on its own processor, and all cores if there are no
+    /// workers.
     pub fn new(costs: HostCosts, workers: usize, processors: usize) -> Self {
         let processors = processors.max(1);
         let place = |core: CoreId| ((core.index() + 1) % processors).checked_sub(1);
@@ -119,13 +120,13 @@ impl Host {
         Self { costs, threads, interrupted: None, waits: false }
     }
 
-    /// Sets how the threads are interrupted, of which there is one for each processor.
+    /// Sets how the threads are interrupted; there is one thread for each processor.
     #[must_use]
     pub fn with_interrupted(self, interrupted: impl Into<Option<Interrupted>>) -> Self {
         Self { interrupted: interrupted.into(), ..self }
     }
 
-    /// Sets whether packets wait at the input while the buffer is full; else they are dropped.
+    /// Sets whether packets wait at the input while the buffer is full; otherwise they are dropped.
     #[must_use]
     pub fn with_waiting(self, waits: bool) -> Self {
         Self { waits, ..self }
@@ -136,7 +137,7 @@ impl Host {
 /// cores.
 ///
 /// # Errors
-/// What the workload refuses.
+/// The error of the workload.
 pub(crate) fn drive<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>>(
     host: Host,
     costs: CostModel,
@@ -172,10 +173,10 @@ pub(crate) fn drive<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>>(
     })
 }
 
-/// What a core has done.
+/// A result of a core.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Done {
-    /// It has gone over to another service.
+    /// The core has switched to another service.
     Switch,
     /// It has served the packet in this slot, in this time.
     Packet(Slot, Time),
@@ -184,11 +185,11 @@ enum Done {
 /// A thread that serves cores.
 #[derive(Clone, Copy, Debug, Default)]
 struct Worker {
-    /// When it is done with all that it was given.
+    /// When the core has finished all its packets.
     free: Time,
 }
 
-/// A packet that the dispatcher is to serve itself.
+/// A packet that the dispatcher itself is to serve.
 struct Own {
     core: CoreId,
     slot: Slot,
@@ -196,7 +197,7 @@ struct Own {
     work: Time,
 }
 
-/// The dispatcher, and what the other threads are about to have done.
+/// The dispatcher, and the future results of the other threads.
 struct Dispatcher<S, Q, A, W> {
     host: Host,
     costs: CostModel,
@@ -206,16 +207,16 @@ struct Dispatcher<S, Q, A, W> {
     now: Time,
     /// The fraction of a nanosecond that is not yet in `now`.
     fraction: f64,
-    /// The time in which it was at work.
+    /// The dispatcher's working time.
     worked: Time,
     /// When it was last at work.
     worked_until: Time,
     workers: Vec<Worker>,
-    /// What other threads have done or will have done, the earliest first.
+    /// Results of other threads, present and future, the earliest first.
     done: BinaryHeap<Reverse<(Time, CoreId, Done)>>,
     /// Packets of the dispatcher's own cores, in order.
     own: VecDeque<Own>,
-    /// What the dispatcher has served itself.
+    /// Packets that the dispatcher has served itself.
     own_done: Vec<(CoreId, Slot, Span)>,
 }
 
@@ -305,7 +306,7 @@ impl<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>> Dispatcher<S, Q, A, 
         if completed.onward.is_some() { costs.onward } else { costs.take_back }
     }
 
-    /// Tells the policies the time, if they asked for it.
+    /// Calls the policies' timeout if it is due.
     fn keep_time(&mut self) -> bool {
         let now = self.now;
         if self.measured.next_timeout().is_none_or(|timeout| timeout > now) {
@@ -339,7 +340,7 @@ impl<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>> Dispatcher<S, Q, A, 
         Ok(taken > 0)
     }
 
-    /// Gives every core what it may have.
+    /// Gives every core the packets that it may have.
     fn hand_out(&mut self) -> bool {
         let now = self.now;
         let mut any = false;
@@ -433,7 +434,7 @@ mod tests {
     use crate::interruptions::{Disturbance, Interruptions};
     use crate::workload::{Feed, Packets};
 
-    /// Returns times that can be told apart in a sum.
+    /// Returns times that are distinguishable in a sum.
     fn costs() -> HostCosts {
         HostCosts {
             turn: 1_000.0,
@@ -495,13 +496,13 @@ mod tests {
     #[test]
     fn a_thread_alone_does_one_after_the_other() {
         let host = || Host::new(costs(), 0, 2);
-        // A turn of 1,000, and 150 to take it in; 503 to serve it; another turn, and 40 to take it
+        // A turn of 1,000 and 150 to take it in; 503 to serve it; another turn, and 40 to take it
         // back.
         assert_eq!(delays(host(), 0, &[1_000]), (vec![1_653], 2_693));
         // Both are taken in before one is served.
         assert_eq!(delays(host(), 0, &[1_000, 1_000]), (vec![1_803, 2_306], 3_386));
-        // The second comes while the first is taken in, and waits until that is served. The turn
-        // that takes the first back takes the second in, by 3,843.
+        // The second packet comes while the first is taken in, and waits until the first is served.
+        // The turn that takes the first back also takes the second in, by 3,843.
         assert_eq!(delays(host(), 0, &[1_000, 2_000]), (vec![1_653, 2_346], 2_653 - 1_000 + 1_040 + 653 + 1_040));
         let noticed = Host::new(HostCosts { notice: 25.0, ..costs() }, 0, 2);
         assert_eq!(delays(noticed, 0, &[1_000]).0, [1_678]);

@@ -1,4 +1,5 @@
-//! What a machine takes away from its cores by time: other programs, interrupts, a host that has given the processor to another guest.
+//! Time that a machine takes away from its cores: other programs, interrupts, or a hypervisor that
+//! runs another guest.
 
 use humpyard_core::cost::Span;
 use humpyard_core::id::{CoreId, Id, IdVec};
@@ -6,10 +7,11 @@ use humpyard_core::random::{Random, Seed};
 use humpyard_core::unit::Time;
 use serde::Serialize;
 
-/// How a processor is interrupted: runs and stops in turn, each of them drawn from what was measured.
+/// How a processor is interrupted: it runs and stops in turn. The lengths are drawn from measured
+/// distributions.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Interruptions {
-    /// Lengths of runs in ns, and how many there were of each.
+    /// Lengths of runs in ns, each with its count.
     pub runs: Vec<(u64, u64)>,
     /// Lengths of stops likewise.
     pub stops: Vec<(u64, u64)>,
@@ -35,10 +37,10 @@ fn count(lengths: &[(u64, u64)]) -> u64 {
     lengths.iter().map(|&(_, count)| count).sum()
 }
 
-/// Draws lengths as often as they were measured.
+/// Draws lengths with their measured frequencies.
 #[derive(Clone, Debug)]
 struct Lengths {
-    /// The length, and how many were of this or a lesser one.
+    /// A length, and the number of lengths up to it.
     up_to: Vec<(u64, u64)>,
 }
 
@@ -59,7 +61,7 @@ impl Lengths {
     }
 }
 
-/// The stops of one thread, as they come.
+/// The sequence of stops of one thread.
 #[derive(Clone, Debug)]
 struct Stops {
     random: Random,
@@ -71,7 +73,7 @@ struct Stops {
 }
 
 impl Stops {
-    /// None of a thread that is never interrupted.
+    /// Returns the stops. `None`: the thread is never interrupted.
     fn new(interruptions: &Interruptions, seed: Seed, name: &str) -> Option<Self> {
         if interruptions.is_none() {
             return None;
@@ -82,13 +84,13 @@ impl Stops {
         Some(first)
     }
 
-    /// Goes on with the next.
+    /// Moves on to the next stop.
     fn turn(&mut self) {
         self.begin = self.end + self.runs.draw(&mut self.random);
         self.end = self.begin + self.stops.draw(&mut self.random);
     }
 
-    /// When it runs that wants to from `now` on, which never goes back.
+    /// Returns when a thread that wants to run from `now` on does run. `now` must never go back.
     fn runs_at(&mut self, now: Time) -> Time {
         while self.end <= now {
             self.turn();
@@ -96,7 +98,7 @@ impl Stops {
         if self.begin <= now { self.end } else { now }
     }
 
-    /// When work of so long is done that begins now, while it runs.
+    /// Returns when work of this length ends, if it begins now while the thread runs.
     fn done(&mut self, now: Time, work: Time) -> Time {
         let mut done = now + work;
         while self.begin < done {
@@ -114,26 +116,27 @@ impl Stops {
 pub struct Disturbance {
     /// Workers, in the time in which they work.
     pub at_work: Interruptions,
-    /// Workers, in the time in which they have nothing to do.
+    /// Workers while they are idle.
     pub idle: Interruptions,
     /// The dispatcher.
     pub dispatcher: Interruptions,
 }
 
-/// One core, whose time at work and time without are interrupted each by itself: a thread that waits gives its processor away.
+/// One core. Its working time and its idle time have separate interruptions, because a waiting
+/// thread yields its processor.
 #[derive(Clone, Debug)]
 struct Core {
     at_work: Option<Stops>,
-    /// The time of its stops at work, which goes on while it works.
+    /// The working time so far, by which its stops at work count.
     worked: Time,
     idle: Option<Stops>,
     idled: Time,
-    /// When it is done with all that it was given.
+    /// When the core has finished all its packets.
     free: Time,
 }
 
 impl Core {
-    /// When it begins with what comes then.
+    /// Returns when the core begins with a packet that comes then.
     fn begin(&mut self, comes: Time) -> Time {
         if comes <= self.free {
             return self.free;
@@ -143,7 +146,7 @@ impl Core {
         comes + self.idled.since(idled)
     }
 
-    /// How long it is interrupted in so much work.
+    /// Returns how long the core is interrupted during this work.
     fn interrupted(&mut self, work: Time) -> Time {
         let before = self.worked;
         self.worked = self.at_work.as_mut().map_or(before + work, |stops| stops.done(before, work));
@@ -151,7 +154,7 @@ impl Core {
     }
 }
 
-/// Cores, and a dispatcher who hands them packets, that are interrupted.
+/// Interrupted cores, and the interrupted dispatcher that hands them packets.
 #[derive(Clone, Debug)]
 pub struct Interrupted {
     dispatcher: Option<Stops>,
@@ -159,7 +162,7 @@ pub struct Interrupted {
 }
 
 impl Interrupted {
-    /// So many cores and a dispatcher, each interrupted by random streams of its own.
+    /// Returns `cores` cores and a dispatcher, each interrupted by its own random streams.
     pub fn new(cores: usize, disturbance: &Disturbance, seed: Seed) -> Self {
         let Disturbance { at_work, idle, dispatcher } = disturbance;
         let core = |core: CoreId| Core {
@@ -175,7 +178,8 @@ impl Interrupted {
         }
     }
 
-    /// When a dispatcher who is to hand out a packet now does so, and the core, to which it comes so long after, begins with it.
+    /// Returns when the core begins with a packet that the dispatcher is to hand out now. The
+    /// packet arrives `hand_over` after the dispatcher hands it out.
     pub(crate) fn begin(&mut self, now: Time, core: CoreId, hand_over: Time) -> Time {
         let handed = self.dispatcher.as_mut().map_or(now, |stops| stops.runs_at(now));
         self.cores[core].begin(handed + hand_over)
@@ -186,17 +190,17 @@ impl Interrupted {
         self.dispatcher.as_mut().map_or(now, |stops| stops.runs_at(now))
     }
 
-    /// When the dispatcher is done with work that it begins now.
+    /// Returns when the dispatcher finishes work that it begins now.
     pub(crate) fn dispatcher_done(&mut self, now: Time, work: Time) -> Time {
         self.dispatcher.as_mut().map_or(now + work, |stops| stops.done(now, work))
     }
 
-    /// When this worker begins with what comes then.
+    /// Returns when this worker begins with a packet that comes then.
     pub(crate) fn worker_begins(&mut self, worker: usize, comes: Time) -> Time {
         self.cores[CoreId::from_index(worker)].begin(comes)
     }
 
-    /// The time of work that began then, and would be done so if nobody came in between.
+    /// Returns the span of work that began then, given its span without interruptions.
     pub(crate) fn serve(&mut self, begin: Time, core: CoreId, undisturbed: Span) -> Span {
         let core = &mut self.cores[core];
         let interrupted = core.interrupted(undisturbed.finished.since(begin));
@@ -225,7 +229,8 @@ mod tests {
 
     #[test]
     fn what_is_interrupted_takes_longer() {
-        // A worker stops for 10 after each 100 of work, and for 7 after each 30 without; the dispatcher from 50 to 90, 140 to 180.
+        // A worker stops for 10 after each 100 of work, and for 7 after each 30 of idle time. The
+        // dispatcher stops from 50 to 90 and from 140 to 180.
         let disturbance = Disturbance { at_work: every(100, 10), idle: every(30, 7), dispatcher: every(50, 40) };
         let mut cores = Interrupted::new(1, &disturbance, Seed(1));
         let mut serve = |now, work| {

@@ -1,9 +1,9 @@
-//! The kernel of a box whose packets are handed to processors: by a program (`cpumap`), or by RPS.
+//! The kernel of a router that hands packets to processors: by a program (`cpumap`), or by RPS.
 //!
 //! The processor that the card interrupts receives a packet and gives it to the processor that the
-//! policy has for it. There it waits until that processor takes it through the rest of the kernel.
-//! Receiving comes first on every processor, as a soft interrupt does: a processor that receives all
-//! the time serves nothing.
+//! policy chooses. There the packet waits until that processor takes it through the rest of the
+//! kernel. Receiving has priority on every processor, as a soft interrupt does: a processor that
+//! receives all the time serves nothing.
 
 use core::mem;
 use std::collections::VecDeque;
@@ -44,19 +44,19 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Returns a kernel whose processors take this time to receive a packet and to give it to
-    /// another, and where this number of packets may wait to be received by each.
+    /// Returns a kernel whose processors take this time to receive a packet and give it to another.
+    /// At most `ring` packets may wait to be received by each processor.
     pub fn new(receiver: Arc<dyn Receiver>, receive: Time, ring: usize) -> Self {
         Self { receiver, receive, ring: ring.max(1), found: Received::default() }
     }
 
-    /// Returns what will be found while it runs.
+    /// Returns the counts, which are updated while the kernel runs.
     pub fn received(&self) -> Received {
         self.found.clone()
     }
 }
 
-/// What the processors received. Copies count together.
+/// The packets that the processors received. Clones share the counts.
 #[derive(Clone, Debug, Default)]
 pub struct Received(Arc<Mutex<Counts>>);
 
@@ -86,7 +86,8 @@ struct Processor {
     ring: VecDeque<Packet>,
     /// Packets that are being received.
     polled: Vec<Packet>,
-    /// A packet that it serves once there is nothing to receive, with the time that it takes.
+    /// The packet that it serves next when there is nothing to receive, and the time that this
+    /// takes.
     next: Option<(Slot, Time)>,
     is_busy: bool,
     received: Time,
@@ -107,7 +108,7 @@ struct Running<S, Q, A, W> {
 /// Runs a workload on the processors of a kernel.
 ///
 /// # Errors
-/// What the workload refuses.
+/// The error of the workload.
 pub(crate) fn drive<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>>(
     kernel: Kernel,
     processors: usize,
@@ -143,7 +144,7 @@ pub(crate) fn drive<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>>(
 }
 
 impl<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>> Running<S, Q, A, W> {
-    /// Runs to the end, and returns when that is.
+    /// Runs to the end, and returns the time of the end.
     fn run(&mut self) -> Result<Time, SimulationError> {
         let (mut now, mut packet) = (Time::ZERO, Packet::default());
         loop {
@@ -166,7 +167,7 @@ impl<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>> Running<S, Q, A, W> 
         }
     }
 
-    /// A packet comes to the ring of the processor that the card interrupts.
+    /// Puts a packet into the ring of the processor that the card interrupts.
     fn come(&mut self, now: Time, packet: &Packet) {
         self.taken += 1;
         let ring = &mut self.processors[self.kernel.receiver.receiver(packet)].ring;
@@ -178,7 +179,7 @@ impl<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>> Running<S, Q, A, W> 
         }
     }
 
-    /// Ends what processors are done with by now.
+    /// Completes the tasks that processors have finished by now.
     fn finish(&mut self, now: Time) {
         while let Some((core, doing)) = self.agenda.next_done(now) {
             self.processors[core].is_busy = false;
@@ -195,7 +196,7 @@ impl<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>> Running<S, Q, A, W> 
         }
     }
 
-    /// Gives what a processor has received to the processors of the policy.
+    /// Hands the packets that a processor has received to the processors that the policy chooses.
     fn hand_on(&mut self, now: Time, core: CoreId) {
         let mut polled = mem::take(&mut self.processors[core].polled);
         for packet in polled.drain(..) {
@@ -208,7 +209,7 @@ impl<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>> Running<S, Q, A, W> 
         self.processors[core].polled = polled;
     }
 
-    /// Gives every idle processor something to do: to receive first, else to serve.
+    /// Gives every idle processor a task: receiving first, else serving.
     fn begin(&mut self, now: Time) {
         while let Some(core) = self.measured.next_core(now) {
             if let Some(dispatch) = self.measured.lend_next(now, core) {
@@ -304,7 +305,7 @@ mod tests {
         fn on_switched(&mut self, _: Time, _: CoreId) {}
     }
 
-    /// What became of packets.
+    /// The results for the packets.
     struct Came {
         delays: Vec<(u32, u64)>,
         dropped: u64,
@@ -347,8 +348,9 @@ mod tests {
 
     #[test]
     fn a_processor_receives_before_it_serves() {
-        // The first is served from 1,100 to 1,600. Three that have come since are received by 1,900,
-        // and the second of the first processor is served then, until 2,400 as the other's.
+        // The first packet is served from 1,100 to 1,600. Three that have come since are received
+        // by 1,900. Then the second packet of the first processor is served until 2,400, as the
+        // other processor's is.
         let came = came(8, 8, &[(0, 1_000), (1, 1_200), (0, 1_300), (1, 1_400)]);
         assert_eq!(came.delays, [(0, 600), (0, 1_100), (1, 1_200), (1, 1_500)]);
         assert_eq!(came.receiving, [400, 0]);

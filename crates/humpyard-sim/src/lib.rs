@@ -1,13 +1,14 @@
 //! The simulator of humpyard: the mechanism and its policies in virtual time.
 //!
-//! [`simulate`] feeds the frames of a source to the mechanism at their arrival times and serves packets on cores whose work
-//! is a cost model. It is a [`Driver`], the one event loop, whose [`Workload`] says which packets come and whose [`Cores`] say
-//! how long they take. [`schedule`] asks a sharing policy for the bare sequence of its decisions, and
-//! [`draws`] for its service errors over many random weights. Nothing here depends on
-//! the machine: the same input and seed give the same result everywhere.
+//! [`simulate`] feeds the frames of a source to the mechanism at their arrival times, and serves
+//! packets on cores whose work is a cost model. It is a [`Driver`], the only event loop: its
+//! [`Workload`] determines the packets, and its [`Cores`] the time that they take. [`schedule`]
+//! asks a sharing policy for the bare sequence of its decisions, and [`draws`] for its service
+//! errors over many random weights. Results do not depend on the machine: the same input and seed
+//! give the same result everywhere.
 //!
-//! Depend on this crate for a workload or cores of your own; `humpyard_lab::simulate` takes a configuration and
-//! gives a result.
+//! Depend on this crate for your own workload or cores; `humpyard_lab::simulate` takes a
+//! configuration and returns a result.
 //!
 //! ```
 //! use humpyard_core::config::SchedulerConfig;

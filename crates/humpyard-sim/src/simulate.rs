@@ -1,4 +1,4 @@
-//! Simulations of traffic from a source, with a link behind the cores where there is one.
+//! Simulations of traffic from a source, with or without a link behind the cores.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -27,35 +27,38 @@ use crate::{host, kernel};
 
 /// One run of the simulator, ready to start.
 pub struct Simulation<'a, S, Q, A> {
-    /// The mechanism, with one packet in flight on each core, or more: those wait there for their turn.
+    /// The mechanism, with one or more packets in flight on each core. Packets in flight wait at
+    /// the core for their turn.
     pub measured: Measured<S, Q, A>,
     /// Number of cores.
     pub cores: usize,
     /// How long each core is busy with a packet.
     pub costs: CostModel,
-    /// The link behind the cores; none where packets leave as they are done.
+    /// The link behind the cores. `None`: packets leave as soon as they are done.
     pub link: Option<OutputLink<S, Q, A>>,
     /// Policies that take over on the way, by time, which rises.
     pub swaps: Vec<PlannedSwap<'a, S, Q, A>>,
     /// Finds flow, client and service.
     pub classifier: Classifier,
-    /// Where the frames come from.
+    /// The source of the frames.
     pub source: Box<dyn Source + Send>,
     /// When they arrive.
     pub pacer: Pacer,
-    /// Set from outside to end the run early: no more arrivals, what waits is served.
+    /// Set from outside to end the run early: no more packets arrive, and waiting packets are
+    /// served.
     pub stop: &'a AtomicBool,
-    /// Told now and then of the packets so far and how much of the source was read (0 to 1, where that is known).
+    /// Called now and then with the packets so far and the part of the source that was read (0 to
+    /// 1, if known).
     pub progress: &'a mut dyn FnMut(u64, Option<f64>),
 }
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Outcome<S, Q, A> {
     /// The mechanism, with the account and the measurements.
     pub measured: Measured<S, Q, A>,
-    /// What came of the link, if there is one.
+    /// The results of the link, if there is one.
     pub link: Option<LinkOutcome>,
     /// The damage at which the source ended, if it did not end well.
     pub damage: Option<TrafficError>,
@@ -67,7 +70,7 @@ pub struct Outcome<S, Q, A> {
     pub taken_over: Vec<TakenOver>,
     /// The longest that everything stood still, by a real clock, while a policy took over.
     pub swap_pause_max: Duration,
-    /// Real time of decisions (an arrival, or the question of an idle core), in ns; a sample of them.
+    /// Real time of decisions (an arrival, or an idle core's request), in ns; a sample.
     pub decision: Histogram,
     /// Flows seen.
     pub flows: u64,
@@ -82,26 +85,28 @@ pub struct Outcome<S, Q, A> {
 /// How busy the dispatcher of a simulated host was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DispatcherTime {
-    /// The time in which it was at work.
+    /// The dispatcher's working time.
     pub worked: Time,
     /// The time of the run.
     pub lasted: Time,
 }
 
-/// Runs a simulation to its end: until the source is dry and every packet is served.
+/// Runs a simulation to its end: until the source is exhausted and every packet is served.
 ///
-/// What happens at one instant happens in this order: what has left the link; what cores are done with, by ascending core;
-/// timeouts; arrivals, all of them; what the link sends next; questions of cores.
+/// The events of one instant happen in this order: packets that left the link; finished tasks of
+/// cores, by ascending core; timeouts; all arrivals; the next packet on the link; requests of
+/// cores.
 ///
 /// # Errors
-/// If more flows have packets under way than the classifier has room for, or a policy cannot take over.
+/// More flows have packets under way than the classifier has room for, or a policy cannot take
+/// over.
 pub fn simulate<S: Steer, Q: Share, A: Allocate>(
     simulation: Simulation<'_, S, Q, A>,
 ) -> Result<Outcome<S, Q, A>, SimulationError> {
     simulate_with(simulation, Work::default())
 }
 
-/// As [`simulate`], where packets get to cores like this, and take so long there.
+/// As [`simulate`]; `work` describes how packets get to cores and how long they take there.
 ///
 /// # Errors
 /// As [`simulate`].
@@ -117,14 +122,15 @@ pub fn simulate_with<S: Steer, Q: Share, A: Allocate>(
 }
 
 impl<S: Steer, Q: Share, A: Allocate> Simulation<'_, S, Q, A> {
-    /// Whether the run has no rare features and no link, policies stay, and packets take what the cost model says.
+    /// Whether the run has no rare features, no link and no takeover, and packets take the time of
+    /// the cost model.
     pub(crate) fn is_plain(&self, work: &Work) -> bool {
         self.swaps.is_empty() && self.link.is_none() && self.measured.is_plain() && work.is_modelled()
     }
 }
 
-/// Runs a simulation. `PLAIN`: the loop is compiled for simulations for which [`Simulation::is_plain`] holds,
-/// without a question for what these do not have.
+/// Runs a simulation. `PLAIN`: [`Simulation::is_plain`] holds, and the loop is compiled without
+/// checks for rare features.
 pub(crate) fn run<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
     run: Simulation<'_, S, Q, A>,
     mut work: Work,
@@ -151,7 +157,7 @@ pub(crate) fn run<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
     if !PLAIN && let Some(kernel) = work.kernel.take() {
         return Ok(outcome(started, kernel::drive(kernel, run.cores, costs, run.measured, traffic)?, |()| None));
     }
-    // A plain loop has no host, and is not compiled for one.
+    // A plain loop has no host, so it is not compiled for one.
     if !PLAIN && let Some(host) = work.host.take() {
         return Ok(outcome(started, host::drive(*host, costs, run.measured, traffic)?, Some));
     }
@@ -170,7 +176,7 @@ pub(crate) fn run<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
     Ok(outcome(started, driven, |_| None))
 }
 
-/// What a run came to; `worked` says how long its dispatcher was at work.
+/// Returns the outcome of a run; `worked` is the dispatcher's working time.
 fn outcome<const PLAIN: bool, S: Steer, Q: Share, A: Allocate, C>(
     started: Instant,
     driven: Driven<S, Q, A, Traffic<'_, PLAIN, S, Q, A>, C>,
@@ -199,7 +205,8 @@ fn outcome<const PLAIN: bool, S: Steer, Q: Share, A: Allocate, C>(
 const PROGRESS_EVERY: u64 = 1 << 16;
 const _: () = assert!(PROGRESS_EVERY.is_multiple_of(BATCH as u64));
 
-/// The frames of a source, classified, and the link that packets leave by; `PLAIN`: there is no link.
+/// The classified frames of a source, and the link that packets leave by; `PLAIN`: there is no
+/// link.
 struct Traffic<'a, const PLAIN: bool, S, Q, A> {
     /// When the frame that was read last arrives; after the last, [`Time::MAX`].
     arrival: Time,
@@ -209,7 +216,7 @@ struct Traffic<'a, const PLAIN: bool, S, Q, A> {
     classifier: Classifier,
     /// For oracles.
     costs: CostModel,
-    /// Whether there may be one, or someone who watches.
+    /// Whether there may be a link or an observer.
     heeds_work: bool,
     link: Option<OutputLink<S, Q, A>>,
     stop: &'a AtomicBool,
@@ -265,7 +272,7 @@ impl<const PLAIN: bool, S: Steer, Q: Share, A: Allocate> Workload<S, Q, A> for T
         self.classifier.release(packet);
     }
 
-    /// The packet leaves, or comes to the link.
+    /// Sends the packet, or passes it to the link.
     #[inline(always)]
     fn on_departure(&mut self, now: Time, packet: &Packet, measured: &mut Measured<S, Q, A>) {
         match self.link() {
@@ -274,7 +281,7 @@ impl<const PLAIN: bool, S: Steer, Q: Share, A: Allocate> Workload<S, Q, A> for T
         }
     }
 
-    /// What has left the link at this instant.
+    /// Takes the packets that have left the link at this instant.
     #[inline(always)]
     fn begin(&mut self, now: Time) {
         if let Some(link) = self.link_mut()
@@ -337,7 +344,7 @@ impl<const PLAIN: bool, S: Steer, Q: Share, A: Allocate> Traffic<'_, PLAIN, S, Q
         }
     }
 
-    /// Says how far it is, and asks whether to go on.
+    /// Reports the progress, and asks whether to stop.
     fn is_stopped(&mut self) -> bool {
         (self.progress)(self.arrivals, self.source.progress());
         self.interrupted |= self.stop.load(Ordering::Relaxed);
@@ -391,7 +398,7 @@ impl<const PLAIN: bool, S: Steer, Q: Share, A: Allocate> Traffic<'_, PLAIN, S, Q
         Ok(classified.packet)
     }
 
-    /// A flow is over, or a client is gone.
+    /// Ends a flow or a client.
     fn end_of(&mut self, now: Time, flow: Option<FlowId>, client: Option<ClientId>, measured: &mut Measured<S, Q, A>) {
         if let Some(flow) = flow {
             self.heaviest.add(self.classifier.flows().last_ended(), measured.packets_of(flow));
@@ -408,7 +415,7 @@ impl<const PLAIN: bool, S: Steer, Q: Share, A: Allocate> Traffic<'_, PLAIN, S, Q
         }
     }
 
-    /// A packet comes to the link, which may drop it or others.
+    /// Passes a packet to the link, which may drop it or others.
     #[inline(never)]
     fn on_processed(&mut self, now: Time, packet: &Packet, measured: &mut Measured<S, Q, A>) {
         let link = self.link.as_mut().expect("it has one");

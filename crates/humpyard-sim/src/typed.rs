@@ -1,5 +1,5 @@
-//! Simulations of policies that were chosen by name. The commonest compositions have a loop of their
-//! own, compiled for their policies alone: no call asks which policy it is for.
+//! Simulations of policies that were chosen by name. The most common compositions have a loop
+//! compiled for their policies alone, so no call has to look up its policy.
 
 use humpyard_core::mechanism::Never;
 use humpyard_core::policy::{Allocate, Share, Steer};
@@ -15,8 +15,8 @@ use crate::work::Work;
 type AnySimulation<'a> = Simulation<'a, AnySteer, AnyShare, AnyAllocate>;
 type AnyOutcome = Outcome<AnySteer, AnyShare, AnyAllocate>;
 
-/// As [`simulate_with`], for policies that were chosen by name: the commonest compositions have a loop of their
-/// own, compiled for their policies alone, which does the same and takes less time.
+/// As [`simulate_with`], for policies chosen by name. The most common compositions have a loop
+/// compiled for their policies alone, which does the same in less time.
 ///
 /// # Errors
 /// As [`simulate`](crate::simulate).
@@ -40,7 +40,7 @@ pub fn simulate_named(simulation: AnySimulation<'_>, work: Work) -> Result<AnyOu
     }
 }
 
-/// Runs a simulation whose policies are of these types, each the only one of its family.
+/// Runs a simulation whose policies have exactly these types.
 fn run_as<S, Q, A>(simulation: AnySimulation<'_>, work: Work) -> Result<AnyOutcome, SimulationError>
 where
     S: Steer + OneOf<AnySteer>,

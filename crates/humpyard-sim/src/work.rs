@@ -1,4 +1,4 @@
-//! What a core does with a packet, where that is more than a cost: how it gets it, and what was measured of it.
+//! The work of a core with a packet beyond a plain cost: how the core gets it, and measured times.
 
 use humpyard_core::cost::{CostModel, Span};
 use humpyard_core::id::{CoreId, IdVec};
@@ -10,19 +10,21 @@ use crate::host::Host;
 use crate::interruptions::Interrupted;
 use crate::kernel::Kernel;
 
-/// How packets get to cores and what they take there; by default at once, and what the cost model says.
+/// How packets get to cores, and how long they take there. By default they get there at once and
+/// take the time of the cost model.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Work {
     /// From the decision until the core has the packet, if it is idle.
     pub hand_over: Time,
-    /// What was measured of each packet, which counts instead of the cost model.
+    /// The measured times of each packet, which replace the cost model.
     pub measured: Option<MeasuredWork>,
     /// How cores and dispatcher are interrupted meanwhile, unless the work was measured: then that is in it.
     pub interrupted: Option<Interrupted>,
-    /// The host around the cores, which counts instead of all that. `None`: decisions take no time.
+    /// The host around the cores, which replaces the fields above. `None`: decisions take no time.
     pub host: Option<Box<Host>>,
-    /// The kernel whose processors are the cores, which counts instead of all that, and of the host.
+    /// The kernel whose processors are the cores, which replaces all fields above, including the
+    /// host.
     pub kernel: Option<Kernel>,
 }
 
@@ -33,7 +35,7 @@ impl Work {
         Self { hand_over, ..self }
     }
 
-    /// Sets what was measured of each packet.
+    /// Sets the measured times of each packet.
     #[must_use]
     pub fn with_measured(self, measured: impl Into<Option<MeasuredWork>>) -> Self {
         Self { measured: measured.into(), ..self }
@@ -51,39 +53,39 @@ impl Work {
         Self { host: host.into().map(Box::new), ..self }
     }
 
-    /// Sets the kernel whose processors are the cores. Policies do not change on the way there, and no
-    /// link follows.
+    /// Sets the kernel whose processors are the cores. There is no takeover and no link with a
+    /// kernel.
     #[must_use]
     pub fn with_kernel(self, kernel: impl Into<Option<Kernel>>) -> Self {
         Self { kernel: kernel.into(), ..self }
     }
 }
 
-/// What was measured of a packet at one hop of its chain.
+/// The measured times of a packet at one hop of its chain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Taken {
-    /// How long it was, from when it was there and its core was idle, until the core began with it.
+    /// Time from when the packet was there and its core idle, until the core began with it.
     pub wait: Time,
     /// How long the core was busy with it.
     pub busy: Time,
 }
 
-/// What was measured of the packets of a run, by their number among the accepted ones.
+/// The measured times of the packets of a run, by their number among the accepted packets.
 #[derive(Clone, Debug, Default)]
 pub struct MeasuredWork {
     /// By hop, then by packet.
     hops: Vec<Vec<Option<Taken>>>,
-    /// When each core is done with all that it was given.
+    /// When each core has finished all its packets.
     free: IdVec<CoreId, Time>,
 }
 
 impl MeasuredWork {
-    /// Nothing measured yet, of so many cores.
+    /// Returns an empty set of measurements for `cores` cores.
     pub fn new(cores: usize) -> Self {
         Self { hops: Vec::new(), free: IdVec::from_fn(cores, |_| Time::ZERO) }
     }
 
-    /// Adds what was measured of a packet at a hop.
+    /// Adds the measured times of a packet at a hop.
     pub fn add(&mut self, hop: u8, sequence: u64, taken: Taken) {
         let (hop, at) = (usize::from(hop), sequence as usize);
         if self.hops.len() <= hop {
@@ -108,12 +110,12 @@ impl MeasuredWork {
 }
 
 impl Work {
-    /// Whether packets take what the cost model says, and nothing interrupts them.
+    /// Whether packets take the time of the cost model without interruptions.
     pub(crate) fn is_modelled(&self) -> bool {
         self.measured.is_none() && self.interrupted.is_none() && self.host.is_none() && self.kernel.is_none()
     }
 
-    /// Gives a core a packet: what was measured of it counts, else the model.
+    /// Gives a packet to a core. Its measured times count if there are any, else the model.
     #[inline(never)]
     pub(crate) fn serve(
         &mut self,

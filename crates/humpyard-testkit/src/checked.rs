@@ -8,27 +8,34 @@ use humpyard_core::policy::{Policy, Promise, Share};
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::{Time, Weight, Work};
 
-/// What is known of one client.
+/// The state of one client.
 #[derive(Debug, Default)]
 struct Client {
     /// Sequence numbers of the packets waiting.
     waiting: VecDeque<u64>,
-    /// Where its packets are in service, and their sequence numbers.
+    /// The core and sequence number of each of its packets in service.
     in_service: Vec<(CoreId, u64)>,
     /// Whether its head was offered and not yet dispatched.
     offered: bool,
-    /// Whether it woke, and did not become idle since.
+    /// Whether it woke, and has not become idle since.
     awake: bool,
 }
 
-/// A sharing policy and both sides of its contract, asserted at every call.
+/// A sharing policy whose contract is asserted on both sides at every call.
 ///
-/// Of the mechanism: time never goes back; a client wakes only when idle; a head is offered only when none is, and is the
-/// first packet waiting; only what was just picked is dispatched; a completion was in service on that core; a client
-/// becomes idle exactly when it has nothing left, and ends only when idle; merged clients go by the id 0.
+/// Assertions on the mechanism:
 ///
-/// Of the policy: [`Share::pick`], asked twice, answers the same; it names a client whose head was offered; it names one
-/// whenever there is one, if the policy promises to conserve work.
+/// * Time never goes back.
+/// * A client wakes only when idle, and ends only when idle.
+/// * A head is offered only when no head is, and is the first packet waiting.
+/// * Only the client picked last is dispatched.
+/// * A completed packet was in service on that core.
+/// * A client becomes idle exactly when it has no packet left.
+/// * Merged clients have the id 0.
+///
+/// Assertions on the policy: [`Share::pick`], asked twice, returns the same. It returns only a
+/// client whose head was offered. If the policy promises to conserve work, it returns a client
+/// whenever there is one.
 #[derive(Debug)]
 pub struct Checked<Q> {
     share: Q,
@@ -37,12 +44,12 @@ pub struct Checked<Q> {
     clients: Vec<Client>,
     offered: usize,
     picked: Option<(CoreId, ClientId)>,
-    /// Must be told to be idle by the next event.
+    /// The client that must be reported idle by the next event.
     idle_due: Option<ClientId>,
 }
 
 impl<Q: Share> Checked<Q> {
-    /// A policy with these promises, under watch.
+    /// Returns a checked policy with these promises.
     pub fn new(share: Q, promises: &[Promise]) -> Self {
         Self {
             share,
@@ -55,7 +62,7 @@ impl<Q: Share> Checked<Q> {
         }
     }
 
-    /// The policy itself.
+    /// Returns the inner policy.
     pub fn inner(&self) -> &Q {
         &self.share
     }
@@ -216,7 +223,7 @@ mod tests {
     const CORE: CoreId = CoreId(0);
     const NOW: Time = Time::ZERO;
 
-    /// Picks as told, one answer after the other.
+    /// Picks a given list of answers, one after the other.
     #[derive(Debug)]
     struct Scripted(Vec<Option<ClientId>>);
 

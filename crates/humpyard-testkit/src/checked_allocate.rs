@@ -6,23 +6,28 @@ use humpyard_core::policy::{Allocate, Cause, Machine, Move, Policy, Promise};
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::Time;
 
-/// What is known of one service.
+/// The state of one service.
 #[derive(Clone, Copy, Debug)]
 struct Service {
     /// Cores that its guarantee is worth in any way of rounding.
     guaranteed: u32,
-    /// More packets than its guaranteed cores serve in time: with these waiting it needs them all.
+    /// The number of waiting packets from which the service needs all its guaranteed cores to be in
+    /// time.
     needing: u64,
 }
 
-/// An allocation policy and its contract, asserted at every call.
+/// An allocation policy whose contract is asserted at every call.
 ///
-/// Time never goes back. At the start every service has a core; only a policy that moves cores orders moves, of movable cores
-/// to another service; it places packets on idle cores. If it promises isolation, each service has its guaranteed cores at
-/// the start; and when a packet has arrived for a service with fewer, so many waiting that it needs them all, and no core of
-/// another on the move, it takes cores from who holds more than guaranteed. If it promises to conserve work, a packet that must
-/// wait takes an idle core of another service, if there is one; and a core with nothing to serve goes to a service that has packets
-/// waiting, if there is one.
+/// * Time never goes back.
+/// * At the start every service has a core.
+/// * Only a policy that moves cores orders moves: of movable cores, to another service.
+/// * It places packets on idle cores.
+/// * If it promises isolation, each service has its guaranteed cores at the start. Later a packet
+///   may arrive for a service with fewer cores and enough waiting packets to need them all. If no
+///   core is on the move, the policy then takes a core from a service with more than its guarantee.
+/// * If it promises to conserve work, a packet that must wait takes an idle core of another
+///   service, if there is one. A core with nothing to serve goes to a service with waiting packets,
+///   if there is one.
 #[derive(Debug)]
 pub struct CheckedAllocate<A> {
     allocate: A,
@@ -35,7 +40,7 @@ pub struct CheckedAllocate<A> {
 }
 
 impl<A: Allocate> CheckedAllocate<A> {
-    /// A policy with these promises, under watch, made for this run.
+    /// Returns a checked policy with these promises, built for this run.
     pub fn new(allocate: A, promises: &[Promise], config: &SchedulerConfig) -> Self {
         let services = config.services.iter().zip(guaranteed_cores(config)).map(|(service, guaranteed)| {
             let in_time = service.tolerance.as_ns() / service.packet_time.as_ns().max(1);
@@ -56,7 +61,7 @@ impl<A: Allocate> CheckedAllocate<A> {
         self.now = now;
     }
 
-    /// The policy has been asked for moves because of an arrival for this service, and orders none.
+    /// Checks isolation, after an arrival for this service for which the policy ordered no move.
     fn verify_isolation(&self, id: ServiceId, machine: &Machine) {
         let (state, service) = (machine.service(id), &self.services[id]);
         if state.cores >= service.guaranteed || u64::from(state.backlog()) <= service.needing {
@@ -78,7 +83,8 @@ impl<A: Allocate> CheckedAllocate<A> {
 }
 
 impl<A: Allocate> CheckedAllocate<A> {
-    /// The policy has been asked for moves because of an arrival for this service, and orders none.
+    /// Checks that no idle core was left unused, after an arrival for this service for which the
+    /// policy ordered no move.
     fn verify_taken(&self, id: ServiceId, machine: &Machine) {
         let spare = |&other: &ServiceId| machine.service(other).idle > machine.service(other).waiting;
         let other = machine.services().ids().filter(|&other| other != id).find(spare);
@@ -90,7 +96,8 @@ impl<A: Allocate> CheckedAllocate<A> {
         }
     }
 
-    /// The policy has been asked for moves because this core has nothing to serve, and orders none.
+    /// Checks that no waiting packets were left, after this core became idle and the policy ordered
+    /// no move.
     fn verify_released(&self, core: CoreId, machine: &Machine) {
         let state = machine.core(core);
         let waits = |&other: &ServiceId| machine.service(other).backlog() > 0;
@@ -103,7 +110,8 @@ impl<A: Allocate> CheckedAllocate<A> {
     }
 }
 
-/// Whole cores of each guarantee, rounded down, but one at least, for which those with most give theirs up.
+/// Returns the whole cores of each guarantee: rounded down, but at least one. If these are too
+/// many, services with the most cores give some up.
 fn guaranteed_cores(config: &SchedulerConfig) -> Vec<u32> {
     let cores = config.cores as u64;
     let whole = |millionths: u32| (u64::from(millionths) * cores / 1_000_000).max(1) as u32;

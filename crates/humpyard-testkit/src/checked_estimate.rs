@@ -4,8 +4,8 @@ use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Estimate, Policy};
 use humpyard_core::unit::{Time, Work};
 
-/// An estimator and its contract, asserted at every call: an estimate is at least 1, and asked again without a completion
-/// between it is the same.
+/// An estimator whose contract is asserted at every call: an estimate is at least 1, and stays the
+/// same until the next completion.
 #[derive(Debug)]
 pub struct CheckedEstimate<E>(E);
 

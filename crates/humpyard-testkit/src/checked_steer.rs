@@ -7,48 +7,54 @@ use humpyard_core::packet::Packet;
 use humpyard_core::policy::{CoreView, Policy, Reach, Steer, Target, View};
 use humpyard_core::unit::{Time, Work};
 
-/// Where a packet is.
+/// The place of a packet.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     target: Target,
-    /// Where it is in service, once it is.
+    /// The core where it is in service, if it is.
     core: Option<CoreId>,
     estimate: Work,
 }
 
-/// A steering policy and both sides of its contract, asserted at every call.
+/// A steering policy whose contract is asserted on both sides at every call.
 ///
-/// Of the mechanism: time never goes back; the view counts what was enqueued and is not complete; the fate of a packet is
-/// told before the next is asked about, and names the target that was chosen; a packet is dispatched from where it waits, and
-/// completed where it was dispatched.
-/// Of the policy: it chooses an eligible target, no wider than its reach.
+/// Assertions on the mechanism:
+///
+/// * Time never goes back.
+/// * The view counts the packets that were enqueued and are not complete.
+/// * The mechanism reports the fate of a packet before it asks about the next, with the chosen
+///   target.
+/// * A packet is dispatched from where it waits, and completed where it was dispatched.
+///
+/// Assertion on the policy: it chooses an eligible target, no wider than its reach.
 #[derive(Debug)]
 pub struct CheckedSteer<S> {
     steer: S,
     cores: usize,
     contexts: usize,
-    /// Whether it hears of packets that it did not steer: it took over from another policy, or flows are split.
+    /// Whether it may get packets that it did not steer: it took over from another policy, or flows
+    /// are split.
     took_over: bool,
     now: Time,
-    /// The answer to the last question, until the packet's fate is told.
+    /// The answer to the last question, until the packet's fate is reported.
     pending: Option<Target>,
     /// The packets enqueued and not complete, by sequence number.
     held: BTreeMap<u64, Held>,
 }
 
 impl<S: Steer> CheckedSteer<S> {
-    /// A policy for so many cores, under watch.
+    /// Returns a checked policy for `cores` cores.
     pub fn new(steer: S, cores: usize) -> Self {
         Self { steer, cores, contexts: 1, took_over: false, now: Time::ZERO, pending: None, held: BTreeMap::new() }
     }
 
-    /// For elements of so many contexts.
+    /// Sets the number of contexts of each element.
     #[must_use]
     pub fn with_contexts(self, contexts: usize) -> Self {
         Self { contexts, ..self }
     }
 
-    /// For a policy that takes over from another, or where flows are split.
+    /// Marks a policy that takes over from another, or that runs with split flows.
     #[must_use]
     pub fn taking_over(self) -> Self {
         Self { took_over: true, ..self }

@@ -5,10 +5,11 @@ use std::panic::{catch_unwind, resume_unwind};
 
 use crate::history::History;
 
-/// Runs a test of a history. A panic that is no message goes on: it is no failure of the test.
+/// Runs a test of a history. A panic without a text message is resumed: it is no failure of the
+/// test.
 ///
 /// # Errors
-/// If the test panics: its message, and the history.
+/// The test panicked: its message, and the history.
 pub fn explain<R>(history: &History, test: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(test)).map_err(|payload| {
         let message = payload

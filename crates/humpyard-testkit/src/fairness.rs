@@ -1,4 +1,4 @@
-//! Pairwise fairness: how far two clients stray from each other while both have packets.
+//! Pairwise fairness: how far the service of two clients differs while both have packets.
 
 use humpyard_core::id::{ClientId, CoreId, Id};
 use humpyard_core::mechanism::{Completed, Dispatch};
@@ -7,15 +7,15 @@ use humpyard_core::unit::{Time, Weight, Work};
 
 use crate::observer::Observer;
 
-/// When a packet counts as served, whole.
+/// When a whole packet counts as served.
 ///
-/// The theorems for tags and rounds add up packets in the order in which the server takes them, so they speak of the
-/// start. With one packet in service at a time the count at completion takes no other values: between two packets the
-/// counts agree, and in a packet the later count still has the value it had before the packet. With several in service
-/// each client's count at completion lags by what it has in service.
+/// The theorems for tags and rounds add up packets in the order in which the server starts them.
+/// With one packet in service at a time, counting at completion gives the same values: both counts
+/// agree between two packets, and during a packet the later count keeps its earlier value. With
+/// several packets in service, each client's count at completion lags by its work in service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Count {
-    /// When it goes to a core.
+    /// When it starts on a core.
     Start,
     /// When it is complete.
     Completion,
@@ -23,8 +23,9 @@ pub enum Count {
 
 /// When a client counts as backlogged.
 ///
-/// A client with its last packet in service has nothing to be served next: with several packets in service at once
-/// others overtake it then, and rightly. With one at a time nothing is decided until that packet is complete.
+/// A client whose last packet is in service has no next packet. With several packets in service at
+/// once, others may rightly overtake it then. With one at a time, no decision is made until that
+/// packet is complete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Backlog {
     /// While it has a packet waiting.
@@ -46,9 +47,10 @@ pub struct Extent {
     pub overrun: Work,
 }
 
-/// A promise: |W_i/w_i − W_j/w_j| ≤ `fixed` + part(i)/w_i + part(j)/w_j over every interval in which both are backlogged.
+/// A promise: |W_i/w_i − W_j/w_j| ≤ `fixed` + part(i)/w_i + part(j)/w_j over every interval in
+/// which both are backlogged.
 ///
-/// Where weights change, the weights below `part` are the smallest that each client ever had.
+/// If weights change, the weights below `part` are the smallest that each client ever had.
 #[derive(Clone, Copy, Debug)]
 pub struct Bound {
     /// The part that is no client's own.
@@ -61,7 +63,7 @@ pub struct Bound {
 struct Client {
     weight: i128,
     weight_min: i128,
-    /// All its service since its weight is what it is.
+    /// Its service since its weight last changed.
     served: i128,
     waiting: u32,
     in_service: u32,
@@ -88,14 +90,14 @@ pub struct Fairness {
     backlog: Backlog,
     bound: Bound,
     clients: Vec<Client>,
-    /// By i, then j < i: none while one of them is not backlogged.
+    /// By i, then j < i. `None`: one of them is not backlogged.
     pairs: Vec<Vec<Option<Range>>>,
-    /// The greatest use of a bound so far, in millionths.
+    /// The greatest part of a bound that was used so far, in millionths.
     tightness_millionths: i128,
 }
 
 impl Fairness {
-    /// For clients with these weights.
+    /// Returns a check for clients with these weights.
     pub fn new(weights: &[Weight], count: Count, backlog: Backlog, bound: Bound) -> Self {
         let clients = weights.iter().map(|&weight| {
             let weight = i128::from(weight.get());
@@ -111,12 +113,13 @@ impl Fairness {
         }
     }
 
-    /// How much of a bound was ever used, from 0 to 1: near 0, the bound says little of these histories.
+    /// Returns the greatest used fraction of a bound, from 0 to 1. Near 0, these histories hardly
+    /// test the bound.
     pub fn tightness(&self) -> f64 {
         self.tightness_millionths as f64 / 1e6
     }
 
-    /// Looks at every pair that the client is one of.
+    /// Checks every pair with this client.
     fn compare(&mut self, id: ClientId) {
         let id = id.index();
         for other in (0..self.clients.len()).filter(|&other| other != id) {
@@ -243,7 +246,7 @@ mod tests {
         );
     }
 
-    /// Two clients with packets of 10 waiting, and who is served.
+    /// Returns two clients with packets of 10 waiting, after they were served in this order.
     fn serve_in_turn(count: Count, weights: [u32; 2], served: &[u32]) -> Fairness {
         let weights = weights.map(|weight| Weight::new(weight).expect("positive"));
         let mut fairness = Fairness::new(&weights, count, Backlog::Held, LONGEST);

@@ -17,7 +17,7 @@ pub struct FlowWatch<'h> {
 }
 
 impl<'h> FlowWatch<'h> {
-    /// For the flows of this history.
+    /// Returns a watch for the flows of this history.
     pub fn new(history: &'h History) -> Self {
         Self { measurements: Measurements::new(&history.config()), history }
     }

@@ -1,4 +1,4 @@
-//! Drawing a history: swarm testing, in which each history does without some kinds of events.
+//! Random histories by swarm testing: each history leaves out some kinds of events.
 
 use humpyard_core::config::ServiceConfig;
 use humpyard_core::cost::LinearCost;
@@ -13,7 +13,7 @@ use crate::shape::Shape;
 
 const FLOWS_PER_CLIENT: usize = 2;
 
-/// What may happen next.
+/// A kind of event.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// One packet of any client.
@@ -37,12 +37,12 @@ const KINDS: [Kind; 7] = [Kind::Lone, Kind::Hot, Kind::Burst, Kind::Train, Kind:
 /// One client's habits.
 struct Habit {
     length_max: u32,
-    /// By how much its packets always cost more than estimated, in thousandths.
+    /// The constant excess of its packets' costs over their estimates, in thousandths.
     bias_permille: i64,
     services: [ServiceId; FLOWS_PER_CLIENT],
 }
 
-/// Number of chains, where there are any.
+/// Number of chains in a history that has chains.
 const CHAINS: usize = 3;
 
 /// Up to three services.
@@ -58,11 +58,11 @@ struct Generator<'a> {
     estimates: Vec<LinearCost>,
     habits: Vec<Habit>,
     chains: Vec<Vec<ServiceId>>,
-    /// How often each kind of event happens, relative to the others; most often some never do.
+    /// The relative frequency of each kind of event; usually some are zero.
     swarm: [u64; KINDS.len()],
     hot: ClientId,
     mean_gap: u64,
-    /// Whether costs are off by the same each time, or by chance.
+    /// Whether costs have the same error each time, or a random one.
     biased: bool,
     /// Whether each client's packets have one length.
     uniform: bool,

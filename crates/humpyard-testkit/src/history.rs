@@ -13,7 +13,7 @@ use humpyard_core::unit::{Time, Weight, Work, WorkUnit};
 /// Something that happens to a scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// A packet arrives; a core will be busy with it for `busy`.
+    /// A packet arrives; it will keep a core busy for `busy`.
     Arrive {
         /// The packet, as the driver hands it over.
         packet: Packet,
@@ -22,11 +22,12 @@ pub enum Event {
     },
     /// A client gets another weight.
     SetWeight(ClientId, Weight),
-    /// A client ends if it is idle then; its id is used again by what arrives later.
+    /// A client ends if it is idle; later arrivals use its id again.
     EndClient(ClientId),
 }
 
-/// A run as seen from outside: the configuration, and what happens when. Completions follow from the decisions.
+/// A run as seen from outside: the configuration, and the events with their times. Completions
+/// follow from the decisions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct History {
     /// Number of cores.
@@ -37,7 +38,7 @@ pub struct History {
     pub in_flight: usize,
     /// The weight of every client at the start.
     pub weights: Vec<Weight>,
-    /// What a packet is believed to cost, by service.
+    /// The estimated cost of a packet, by service.
     pub estimates: Vec<LinearCost>,
     /// Estimated work of the longest packet.
     pub longest: Work,
@@ -45,7 +46,7 @@ pub struct History {
     pub packets: usize,
     /// Limits of queues and clients.
     pub limits: Limits,
-    /// The services that packets go through, by chain; none are no chains.
+    /// The services of each chain. Empty: there are no chains.
     pub chains: Vec<Vec<ServiceId>>,
     /// Whether packets are put back in order when they leave.
     pub exit: Option<ExitOrder>,
@@ -57,9 +58,9 @@ pub struct History {
     pub unit: WorkUnit,
     /// Number of flow ids.
     pub flows: usize,
-    /// Where random policies draw from.
+    /// The seed of random policies.
     pub seed: Seed,
-    /// What happens, by ascending time.
+    /// The events, by ascending time.
     pub events: Vec<(Time, Event)>,
     pub(crate) services: Vec<ServiceConfig>,
 }
@@ -89,7 +90,7 @@ impl History {
         }
     }
 
-    /// The flows of a client: as many for each, in order.
+    /// Returns the flows of a client; all clients have the same number, in order.
     pub fn flows_of(&self, client: ClientId) -> impl Iterator<Item = FlowId> + use<> {
         let each = self.flows / self.weights.len();
         (client.index() * each..(client.index() + 1) * each).map(FlowId::from_index)

@@ -8,18 +8,19 @@ use humpyard_core::unit::{Time, Work};
 use crate::history::History;
 use crate::observer::Observer;
 
-/// Asserts that work is conserved where any core may serve any packet.
+/// Asserts that work is conserved, for runs in which any core may serve any packet.
 #[derive(Debug)]
 pub struct IdleWatch {
     /// Whether packets of one client may be in service together.
     together: bool,
-    /// Packets of each client that wait, and that are in service.
+    /// The waiting packets and the packets in service of each client.
     clients: Vec<(u32, u32)>,
     cores: Vec<u32>,
 }
 
 impl IdleWatch {
-    /// For this history, in which packets of one client may be in service `together`, or one after the other.
+    /// Returns a watch for this history. `together`: several packets of one client may be in
+    /// service at once.
     pub fn new(history: &History, together: bool) -> Self {
         Self { together, clients: vec![(0, 0); history.weights.len()], cores: vec![0; history.cores] }
     }

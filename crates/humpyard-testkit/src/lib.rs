@@ -1,9 +1,10 @@
-//! What holds policies to their promises: random histories, a driver for them, and models to compare with.
+//! Tests for the promises of policies: random histories, a driver for them, and reference models.
 //!
-//! A [`History`] is drawn from a [`Shape`], and equal shapes draw equal histories; a [`Player`] drives a scheduler
-//! through it in virtual time and verifies the account of every packet. What is promised of the decisions is checked on
-//! the way: [`Checked`] and [`CheckedSteer`] stand around a policy and assert the contract of its trait, observers such
-//! as [`Fairness`] and [`FlowWatch`] look at what was served when.
+//! A [`History`] is drawn from a [`Shape`]; equal shapes give equal histories. A [`Player`] runs a
+//! scheduler through it in virtual time, and checks the account of every packet. Other types check
+//! the promises on decisions. [`Checked`] and [`CheckedSteer`] wrap a policy and assert the
+//! contract of its trait. Observers such as [`Fairness`] and [`FlowWatch`] check which packet was
+//! served when.
 //!
 //! ```
 //! use humpyard_core::mechanism::{Never, Scheduler};

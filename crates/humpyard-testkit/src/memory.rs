@@ -5,20 +5,20 @@ use std::sync::Mutex;
 
 use humpyard_core::mechanism::{Journal, Record};
 
-/// A journal of which the test keeps a clone.
+/// A journal in memory; the test keeps a clone.
 #[derive(Clone, Debug, Default)]
 pub struct Memory(Arc<Mutex<Vec<Record>>>);
 
 impl Memory {
-    /// With room for so many records, before it allocates.
+    /// Returns a journal with room for `records` records before it allocates.
     pub fn with_capacity(records: usize) -> Self {
         Self(Arc::new(Mutex::new(Vec::with_capacity(records))))
     }
 
-    /// What was written since it was last asked.
+    /// Returns the records since the last call.
     ///
     /// # Panics
-    /// If somebody panicked while writing.
+    /// If another thread panicked while writing.
     pub fn take(&self) -> Vec<Record> {
         core::mem::take(&mut *self.0.lock().expect("nobody panicked"))
     }

@@ -1,4 +1,5 @@
-//! Networks of namespaces, made for one test or measurement and removed with it. All of it needs root and `ip`.
+//! Networks of namespaces for one test or measurement, removed afterwards. All of this needs root
+//! and `ip`.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,17 +11,17 @@ use std::thread;
 
 use nix::sched::{CloneFlags, setns};
 
-/// The turn of a test that makes namespaces, which has the machine to itself until it drops this; none, and loudly said, where
-/// the machine makes none.
+/// Waits for the turn of a test that makes namespaces: it has the machine to itself until it drops
+/// the guard. `None`, with a printed notice: the machine cannot make namespaces.
 ///
 /// # Panics
-/// If it does not, and the environment variable `HUMPYARD_REQUIRE_NETNS` is 1.
+/// If it cannot, and the environment variable `HUMPYARD_REQUIRE_NETNS` is 1.
 pub fn turn() -> Option<MutexGuard<'static, ()>> {
     static TURN: Mutex<()> = Mutex::new(());
     possible().then(|| TURN.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Whether a test can make namespaces; where it cannot, that is said loudly.
+/// Whether a test can make namespaces. If it cannot, a notice is printed.
 ///
 /// # Panics
 /// If it cannot, and the environment variable `HUMPYARD_REQUIRE_NETNS` is 1.
@@ -58,14 +59,14 @@ fn ip(arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// A network namespace, which is removed when this is dropped. What goes wrong in it is a panic.
+/// A network namespace, removed when this is dropped. Errors in it are panics.
 #[derive(Debug)]
 pub struct Namespace {
     name: String,
 }
 
 impl Namespace {
-    /// Makes one in which nothing but the loopback interface is up.
+    /// Makes a namespace in which only the loopback interface is up.
     pub fn make() -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = format!("hy-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
@@ -75,7 +76,7 @@ impl Namespace {
         namespace
     }
 
-    /// Runs `ip` with these words in it.
+    /// Runs `ip` with these words in the namespace.
     pub fn ip(&self, words: &str) -> String {
         let mut arguments = vec!["-n", &self.name];
         arguments.extend(words.split_whitespace());
@@ -94,14 +95,14 @@ impl Namespace {
         command
     }
 
-    /// What a command of these words gives.
+    /// Returns the output of this command.
     pub fn run(&self, words: &str) -> Output {
         let mut words = words.split_whitespace();
         let program = words.next().expect("a command has a name");
         self.command(program).args(words).output().expect("`ip` runs it")
     }
 
-    /// Frames that an interface has received so far.
+    /// Returns the frames that an interface has received so far.
     pub fn received(&self, interface: &str) -> u64 {
         let counts = self.within(|| fs::read_to_string("/proc/thread-self/net/dev").expect("the kernel counts"));
         let line = counts.lines().find_map(|line| line.trim_start().strip_prefix(interface)?.strip_prefix(':'));
@@ -109,7 +110,7 @@ impl Namespace {
         frames.unwrap_or_else(|| panic!("no {interface} in {counts}"))
     }
 
-    /// Keeps the kernel from speaking of itself by IPv6: only what tests send is there to be counted.
+    /// Stops the kernel's own IPv6 packets, so that only the packets of tests are counted.
     pub fn silence(&self) {
         let output = self.run("sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1");
         assert!(output.status.success(), "{output:?}");
@@ -137,13 +138,14 @@ impl Drop for Namespace {
 /// Joins two namespaces by a pair of interfaces, and sets both up.
 ///
 /// # Panics
-/// If `ip` refuses.
+/// If `ip` fails.
 pub fn join(one: &Namespace, its: &str, other: &Namespace, others: &str) {
     join_by_queues(1, one, its, other, others);
 }
 
-/// Two namespaces that a virtual cable joins, with the addresses 10.9.0.1 at `here` and 10.9.0.2 at `there`. Frames from
-/// `there` have their checksums, as on a wire: a cable of the kernel leaves them out.
+/// Returns two namespaces joined by a virtual cable, with the addresses 10.9.0.1 at `here` and
+/// 10.9.0.2 at `there`. Frames from `there` have their checksums, as on a wire: the kernel's
+/// virtual cables leave them out.
 pub fn pair_with_checksums() -> (Namespace, Namespace) {
     let (here, there) = (Namespace::make(), Namespace::make());
     [&here, &there].into_iter().for_each(Namespace::silence);
@@ -155,10 +157,10 @@ pub fn pair_with_checksums() -> (Namespace, Namespace) {
     (here, there)
 }
 
-/// [`join`], by interfaces with so many queues in each direction.
+/// As [`join`], by interfaces with `queues` queues in each direction.
 ///
 /// # Panics
-/// If `ip` refuses.
+/// If `ip` fails.
 pub fn join_by_queues(queues: u32, one: &Namespace, its: &str, other: &Namespace, others: &str) {
     let queues = queues.to_string();
     let end = |name, namespace| ["name", name, "netns", namespace, "numrxqueues", &queues, "numtxqueues", &queues];
@@ -171,20 +173,21 @@ pub fn join_by_queues(queues: u32, one: &Namespace, its: &str, other: &Namespace
     other.ip(&format!("link set dev {others} up"));
 }
 
-/// Two hosts with humpyard's machine between them: `left` has `va`, whose other end is `ma` in `middle`, and so on to `vb` in
-/// `right`. The hosts are 10.9.0.1 and 10.9.0.2, fd00::1 and fd00::2.
+/// Two hosts with humpyard's machine between them. `left` has `va`, whose other end is `ma` in
+/// `middle`; `mb` in `middle` leads to `vb` in `right`. The hosts are 10.9.0.1 and 10.9.0.2,
+/// fd00::1 and fd00::2.
 #[derive(Debug)]
 pub struct Line {
     /// The one host.
     pub left: Namespace,
-    /// Where humpyard runs.
+    /// The namespace of humpyard.
     pub middle: Namespace,
     /// The other host.
     pub right: Namespace,
 }
 
 impl Line {
-    /// Without addresses; the kernel in the middle says nothing.
+    /// Makes a line without addresses; the kernel in the middle sends nothing.
     pub fn make() -> Self {
         let line = Self { left: Namespace::make(), middle: Namespace::make(), right: Namespace::make() };
         line.middle.silence();
@@ -193,7 +196,7 @@ impl Line {
         line
     }
 
-    /// With addresses of one network at both ends.
+    /// Makes a line with addresses of one network at both ends.
     pub fn with_addresses() -> Self {
         let line = Self::make();
         for (host, interface, number) in [(&line.left, "va", 1), (&line.right, "vb", 2)] {

@@ -5,7 +5,7 @@ use humpyard_core::mechanism::{Completed, Dispatch};
 use humpyard_core::packet::Packet;
 use humpyard_core::unit::{Time, Weight};
 
-/// Is told what happens in a run, after the scheduler.
+/// Receives the events of a run, after the scheduler.
 pub trait Observer {
     /// A packet was accepted.
     fn on_accept(&mut self, _now: Time, _packet: &Packet) {}
@@ -17,20 +17,20 @@ pub trait Observer {
     fn on_drop(&mut self, _now: Time, _packet: &Packet) {}
     /// A packet leaves that had waited at the exit.
     fn on_exit(&mut self, _now: Time, _packet: &Packet) {}
-    /// A client has another weight.
+    /// The weight of a client has changed.
     fn on_weight(&mut self, _now: Time, _client: ClientId, _weight: Weight) {}
     /// A client has ended.
     fn on_client_end(&mut self, _now: Time, _client: ClientId) {}
-    /// There are so many cores from now on.
+    /// The number of cores has changed to `cores`.
     fn on_cores(&mut self, _cores: usize) {}
-    /// All of this instant has happened: every core has what it can have.
+    /// All events of this instant have happened: every core has all the packets that it can have.
     fn on_settled(&mut self, _now: Time) {}
 }
 
-/// Nobody watches.
+/// Ignores all events.
 impl Observer for () {}
 
-/// Watches if there is one.
+/// Observes if there is an observer.
 impl<A: Observer> Observer for Option<A> {
     fn on_accept(&mut self, now: Time, packet: &Packet) {
         self.iter_mut().for_each(|observer| observer.on_accept(now, packet));

@@ -25,19 +25,19 @@ pub struct Decision {
 /// Everything that was decided in a run.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Log {
-    /// Which packet went where, in the order of the decisions.
+    /// The packet and core of each decision, in order.
     pub decisions: Vec<Decision>,
-    /// Which arrivals were dropped, and why.
+    /// The dropped arrivals, and the reasons.
     pub drops: Vec<(usize, DropReason)>,
 }
 
-/// Where a packet is.
+/// The place of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
     Outside,
     Waiting(Packet),
     InService(Packet),
-    /// It is done, and waits for earlier ones of its flow.
+    /// Done, and waiting for earlier packets of its flow.
     AtExit,
     Done,
     Dropped,
@@ -49,13 +49,13 @@ struct InService {
     done: Time,
 }
 
-/// Plays one history. Each instant brings all completions, then arrivals, then the questions of the cores that have room,
-/// in ascending order. All memory is allocated before the first event.
+/// Plays one history. Each instant brings all completions, then arrivals, then the requests of
+/// cores with room, in ascending order. All memory is allocated before the first event.
 #[derive(Debug)]
 pub struct Player<'h> {
     history: &'h History,
     checks: bool,
-    /// Whether cores are asked for packets.
+    /// Whether cores ask for packets.
     asks: bool,
     next_event: usize,
     accepted: u64,
@@ -67,7 +67,7 @@ pub struct Player<'h> {
     exits: Vec<Option<usize>>,
     /// The packets in service on each core, in the order in which it serves them.
     cores: Vec<VecDeque<InService>>,
-    /// When each core has gone over to another service, if it is on its way.
+    /// When each core's switch to another service ends, if it is switching.
     switching: Vec<Option<Time>>,
     held: Vec<u32>,
     log: Log,
@@ -94,13 +94,14 @@ impl<'h> Player<'h> {
         }
     }
 
-    /// Does without [`Scheduler::check`], which is slow and may allocate.
+    /// Skips [`Scheduler::check`], which is slow and may allocate.
     #[must_use]
     pub fn without_checks(self) -> Self {
         Self { checks: false, ..self }
     }
 
-    /// Plays the history, drains what is left, and verifies that every packet was accounted for.
+    /// Plays the history, lets all packets finish, and verifies that every packet was accounted
+    /// for.
     ///
     /// # Panics
     /// If the scheduler breaks a rule.
@@ -114,8 +115,8 @@ impl<'h> Player<'h> {
         self.log
     }
 
-    /// Plays the history, and after so many of its events does something else to the scheduler, for which the policies must
-    /// need no more room than before.
+    /// Plays the history. After a number of its events it runs a function on the scheduler, after
+    /// which the policies must need no more room than before.
     ///
     /// # Panics
     /// If the scheduler breaks a rule.
@@ -136,8 +137,8 @@ impl<'h> Player<'h> {
         self.log
     }
 
-    /// Plays the history, and after so many of its events lets the cores finish what they have, and something replace the
-    /// scheduler, which may have other cores then.
+    /// Plays the history. After a number of its events it lets the cores finish their packets, and
+    /// replaces the scheduler, which may then have other cores.
     ///
     /// # Panics
     /// If the scheduler breaks a rule.
@@ -167,7 +168,7 @@ impl<'h> Player<'h> {
         self.log
     }
 
-    /// Plays the history up to `end`, and stops there with packets waiting and in service.
+    /// Plays the history up to `end`, and stops there; packets may be waiting and in service.
     ///
     /// # Panics
     /// If the scheduler breaks a rule.
@@ -205,7 +206,8 @@ impl<'h> Player<'h> {
         }
     }
 
-    /// The next instant at which something happens; the time alone is nothing once no packet is held or to come.
+    /// Returns the next instant at which something happens. A timeout alone does not count if no
+    /// packet is held or to come.
     fn next_instant(&self, timeout: Option<Time>) -> Option<Time> {
         let completion = self.cores.iter().filter_map(|core| core.front()).map(|packet| packet.done).min();
         let switch = self.switching.iter().flatten().min().copied();
@@ -289,7 +291,8 @@ impl<'h> Player<'h> {
             match *event {
                 Event::Arrive { packet, .. } => match scheduler.on_arrival(now, &packet) {
                     Arrival::Queued(slot) => {
-                        // Who was pushed out for it has left the slot that it may have been given.
+                        // A packet that was pushed out for it has left its slot, which this packet
+                        // may have now.
                         self.settle(now, scheduler, observer);
                         observer.on_accept(now, &self.accept(number, slot, packet));
                     }
@@ -318,7 +321,8 @@ impl<'h> Player<'h> {
         scheduler: &mut Scheduler<S, Q, A>,
         observer: &mut impl Observer,
     ) {
-        // Half of the histories ask the cores that the scheduler names, the others every core.
+        // For half of the histories, the cores that the scheduler names ask; for the others, every
+        // core.
         while let Some(core) = self.history.seed.0.is_multiple_of(2).then(|| scheduler.next_core(now)).flatten() {
             self.ask_core(now, core, scheduler, observer);
         }
@@ -352,7 +356,8 @@ impl<'h> Player<'h> {
         true
     }
 
-    /// Notes that an arrival was accepted, and gives the packet as the mechanism should have completed it.
+    /// Records that an arrival was accepted, and returns the packet as the mechanism should have
+    /// completed it.
     fn accept(&mut self, number: usize, slot: Slot, packet: Packet) -> Packet {
         let estimate = self.history.estimates[packet.service.index()].work(packet.length);
         let packet = Packet { sequence: self.accepted, estimate, entered: packet.arrival, ..packet };
@@ -367,7 +372,7 @@ impl<'h> Player<'h> {
     fn dispatch(&mut self, now: Time, core: CoreId, dispatch: &Dispatch) {
         let arrival = self.slots[dispatch.slot.index()].expect("a dispatched packet has a slot");
         let Place::Waiting(accepted) = self.places[arrival] else { panic!("only a waiting packet is dispatched") };
-        // The table's estimate, or that of a scheduler's own estimator.
+        // The estimate of the table, or of the scheduler's own estimator.
         let expected = Packet { estimate: dispatch.packet.estimate, ..accepted };
         assert_eq!(dispatch.packet, expected, "a packet is dispatched as it is");
         self.places[arrival] = Place::InService(dispatch.packet);
@@ -407,7 +412,7 @@ impl<'h> Player<'h> {
         }
     }
 
-    /// Whether a service consumes the packet: some, where that matters.
+    /// Whether a service consumes the packet: for some packets, in histories where that matters.
     fn ends(&self, arrival: usize) -> bool {
         let Event::Arrive { packet, .. } = self.history.events[arrival].1 else { unreachable!("only packets end") };
         packet.length % 5 == 0 && (!self.history.chains.is_empty() || self.history.exit.is_some())

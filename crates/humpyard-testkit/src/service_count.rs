@@ -6,14 +6,14 @@ use humpyard_core::unit::{Time, Work};
 
 use crate::observer::Observer;
 
-/// Adds up what each client was served, counted at completion.
+/// Adds up the service of each client, counted at completion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceCount {
     served: Vec<Work>,
 }
 
 impl ServiceCount {
-    /// For so many clients.
+    /// Returns counts for `clients` clients.
     pub fn new(clients: usize) -> Self {
         Self { served: vec![0; clients] }
     }

@@ -4,11 +4,11 @@ use humpyard_core::mechanism::{ExitOrder, FlowOrder, Limits, Split, WhenFull};
 use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, WorkUnit};
 
-/// What a history is drawn from. Small in every number means a small history, so that a failing one can be shrunk; with
-/// fewer `events` and all else equal a history is a prefix.
+/// The parameters from which a history is drawn. Small numbers give a small history, so that a
+/// failing one can be shrunk. With fewer `events` and all else equal, a history is a prefix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shape {
-    /// Where all chance comes from.
+    /// The seed of all random choices.
     pub seed: u64,
     /// Number of cores.
     pub cores: usize,
@@ -22,7 +22,7 @@ pub struct Shape {
     pub events: usize,
     /// Most packets that a core is handed before it has finished the first.
     pub in_flight: usize,
-    /// By how much the cost of a packet may differ from its estimate, in thousandths of the estimate; at most 1000.
+    /// The largest difference of a packet's cost from its estimate, in thousandths of it; at most 1000.
     pub error_permille: u32,
     /// The greatest weight.
     pub weight_max: u32,
@@ -38,7 +38,8 @@ pub struct Shape {
     pub chains: bool,
     /// Whether packets are put back in order when they leave.
     pub exit: Option<ExitOrder>,
-    /// Whether flows that are too much for one core go to several; needs an exit, and nanoseconds.
+    /// Whether flows that are too much for one core are split over several; needs an exit, and
+    /// nanoseconds.
     pub split: Option<Split>,
     /// Whether clients keep their order on several cores.
     pub flow_order: FlowOrder,
@@ -47,8 +48,9 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Draws a shape with every feature of the mechanism but split flows: cores, limits, units, orders, errors of all
-    /// sizes, changing weights, contexts, chains, exits, packets that are pushed out.
+    /// Draws a shape with every feature of the mechanism except split flows: cores, limits, units,
+    /// orders, errors of all sizes, changing weights, contexts, chains, exits, and packets that are
+    /// pushed out.
     pub fn drawn(seed: u64) -> Self {
         let mut random = Seed(seed).stream("testkit/shape");
         let mut one_in = |many| random.below(many) == 0;

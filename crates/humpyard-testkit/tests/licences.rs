@@ -1,13 +1,12 @@
-//! Every package that is built has a licence that lets anybody use it in anything: permissive, or one of a few
-//! exceptions.
+//! Every package that is built has a permissive licence, or is one of a few exceptions.
 //!
-//! `deny.toml` says the same to `cargo deny check licenses bans sources`, which also sees the packages of other
-//! platforms.
+//! `deny.toml` has the same rule for `cargo deny check licenses bans sources`, which also checks
+//! the packages of other platforms.
 
 use std::collections::BTreeSet;
 use std::process::Command;
 
-/// Licences that ask for no more than to be named.
+/// Licences that only require attribution.
 const PERMISSIVE: [&str; 13] = [
     "0BSD",
     "Apache-2.0",
@@ -45,7 +44,7 @@ fn is_satisfied(expression: &str, is_allowed: &dyn Fn(&str) -> bool) -> bool {
     satisfied
 }
 
-/// Reads alternatives. Each is read, whatever those before it say.
+/// Reads all alternatives; a true one does not end the reading.
 fn any(words: &mut &[&str], is_allowed: &dyn Fn(&str) -> bool) -> bool {
     let mut satisfied = all(words, is_allowed);
     while let ["OR", rest @ ..] = *words {

@@ -38,7 +38,7 @@ struct Limit {
 }
 
 impl Limit {
-    /// Panics if there are more, or so few that the limit no longer holds anybody back.
+    /// Panics if there are more, or so few that the limit is too high.
     fn hold(&self, found: &[String]) {
         let (count, Self { what, most }) = (found.len(), self);
         assert!(count <= *most, "{count} {what}, at most {most}:\n{}", found.join("\n"));
@@ -50,7 +50,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the source tree")
 }
 
-/// The files of the source tree with this extension: their paths from its root, and their texts.
+/// Returns the files of the source tree with this extension: their paths from its root, and their
+/// texts.
 fn files(extension: &str) -> Vec<(String, String)> {
     let (root, mut found) = (root(), Vec::new());
     let mut left: Vec<PathBuf> = ["crates", "docs", "examples"].iter().map(|part| root.join(part)).collect();
@@ -69,7 +70,7 @@ fn files(extension: &str) -> Vec<(String, String)> {
     found
 }
 
-/// What is in a directory, without hidden names.
+/// Returns the entries of a directory, without hidden names.
 fn entries(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.filter(|entry| !entry.file_name().to_string_lossy().starts_with('.')).map(|entry| entry.path()).collect()
@@ -80,7 +81,7 @@ fn code(text: &str) -> &str {
     text.split("#[cfg(test)]\nmod tests").next().unwrap_or(text)
 }
 
-/// The files of Rust that are no tests, benchmarks or examples, each without its tests.
+/// Returns the Rust files that are no tests, benchmarks or examples, each without its tests.
 fn sources() -> Vec<(String, String)> {
     let is_source =
         |path: &str| !["/tests/", "/tests.rs", "/benches/", "/examples/"].iter().any(|part| path.contains(part));
@@ -88,7 +89,7 @@ fn sources() -> Vec<(String, String)> {
     files.map(|(path, text)| (path, code(&text).to_owned())).collect()
 }
 
-/// The lines in which something is found, each with its file and number.
+/// Returns the matching lines, each with its file and number.
 fn lines(files: &[(String, String)], is_found: impl Fn(&str) -> bool) -> Vec<String> {
     let mut found = Vec::new();
     for (path, text) in files {
@@ -114,7 +115,8 @@ fn files_and_functions_are_short() {
     LONG_FUNCTIONS.hold(&functions.collect::<Vec<_>>());
 }
 
-/// The functions of a formatted file with more than 70 lines: from `fn` to the brace that stands below it.
+/// Returns the functions of a formatted file with more than 70 lines: from `fn` to the closing
+/// brace with the same indent.
 fn long_functions(path: &str, text: &str) -> Vec<String> {
     let lines: Vec<&str> = text.lines().collect();
     let indent = |line: &str| line.len() - line.trim_start().len();

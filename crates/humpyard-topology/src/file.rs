@@ -14,11 +14,11 @@ use humpyard_text::{TextError, TomlFile, quoted, read_text};
 
 /// The version of files that is written and read.
 const VERSION: &str = "1";
-/// The keys of a file, those of a level, and those of what was measured.
+/// The keys of a file, of a level, and of measurements.
 const KEYS: [&str; 6] = ["version", "source", "levels", "cores", "matrix", "measured"];
 const LEVEL_KEYS: [&str; 2] = ["kind", "cost"];
 const MEASURED_KEYS: [&str; 3] = ["packet_ns", "hand_over_ns", "round_trip_ns"];
-/// What a packet takes where nobody says what, in ns.
+/// Default time of a packet, in ns.
 pub const PACKET_NS: f64 = 1000.0;
 
 /// Reads a file.
@@ -64,7 +64,7 @@ pub(super) fn parse(path: &str, text: &str) -> Result<CoreTree, TextError> {
     Ok(read)
 }
 
-/// The text of a file with this tree.
+/// Returns the text of a file with this tree.
 pub(super) fn text(tree: &CoreTree) -> String {
     let mut text = String::from(
         "# Which cores are near each other, from the root down. Use it as: humpyard sim --topology FILE ...\n\
@@ -103,7 +103,8 @@ pub(super) fn text(tree: &CoreTree) -> String {
     text
 }
 
-/// A regular tree as its fan-outs, which name no processors: `2x2x2`. None if it is not regular.
+/// Returns a regular tree as its fan-outs, which name no processors: `2x2x2`. `None`: the tree is
+/// not regular.
 fn fan_outs(tree: &CoreTree) -> Option<String> {
     let tree = &tree.tree;
     let groups = |level: usize| 1 + tree.group(level, CoreId::from_index(tree.cores() - 1));
@@ -139,14 +140,14 @@ fn rows_text(rows: &[Vec<f64>], digits: usize) -> String {
 #[derive(Clone, Copy)]
 struct File<'a>(TomlFile<'a>);
 
-/// Whether a group of the first kind may have groups of the other in it. A node of memory may be more than a socket or a
-/// third-level cache, or a part of it.
+/// Whether a group of the first kind may contain groups of the other. A memory node may be larger
+/// or smaller than a socket or a third-level cache.
 fn may_hold(wider: LevelKind, narrower: LevelKind) -> bool {
     use LevelKind::{L3, Node, Socket};
     wider < narrower || matches!((wider, narrower), (Node, Socket) | (L3, Node))
 }
 
-/// Numbers by row, and where they stand.
+/// Numbers by row, and their position in the file.
 type Rows = (Vec<Vec<f64>>, usize);
 
 impl File<'_> {
@@ -188,7 +189,7 @@ impl File<'_> {
         Ok(read.into_iter().zip(usual).map(|((kind, cost), usual)| (kind, cost.unwrap_or(usual))).collect())
     }
 
-    /// One level, and its cost if it is told.
+    /// Reads one level, and its cost if it has one.
     fn level(&self, level: &Spanned<DeValue<'_>>) -> Result<(LevelKind, Option<u32>), TextError> {
         let DeValue::Table(table) = level.get_ref() else {
             return Err(self.0.slip(level.span().start, "a level is a table: { kind = \"l2\", cost = 1.4 }"));
@@ -212,7 +213,7 @@ impl File<'_> {
         Ok((found, Some(permille(cost).ok_or_else(wrong)?)))
     }
 
-    /// The tree, and the processors of its cores if it names them.
+    /// Reads the tree, and the processors of its cores if it names them.
     fn cores(&self, table: &DeTable<'_>, levels: &[(LevelKind, u32)]) -> Result<(Topology, Vec<usize>), TextError> {
         let depth = levels.len();
         let example = match depth {
@@ -280,7 +281,7 @@ impl File<'_> {
         Ok(())
     }
 
-    /// What was measured, and where it stands.
+    /// Reads the measurements, and their position in the file.
     fn measured(&self, table: &DeTable<'_>, tree: &Topology) -> Result<Option<(Ways, usize)>, TextError> {
         let Some(measured) = table.get("measured") else { return Ok(None) };
         let start = measured.span().start;
@@ -302,7 +303,7 @@ impl File<'_> {
         Ok(Some((Ways { hand_over_ns, packet_ns, round_trip_ns }, start)))
     }
 
-    /// As many rows of as many numbers as there are cores; none where the key is not given.
+    /// Reads a square matrix with a row and a column for each core. `None`: the key is missing.
     fn rows(&self, table: &DeTable<'_>, key: &str, tree: &Topology) -> Result<Option<Rows>, TextError> {
         let Some(value) = table.get(key) else { return Ok(None) };
         let (start, cores) = (value.span().start, tree.cores());
@@ -331,7 +332,7 @@ impl File<'_> {
     }
 }
 
-/// Cores as they are found, with their group at each level.
+/// The cores in order, with their group at each level.
 struct Leaves {
     groups: Vec<Vec<u16>>,
     /// Groups of each level that are complete.

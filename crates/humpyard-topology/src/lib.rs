@@ -1,7 +1,7 @@
-//! Which cores are near each other: of this machine, of a file, of a machine by name, or of fan-outs.
+//! The distances between cores: of this machine, from a file, of a named machine, or from fan-outs.
 //!
-//! Policies that heed caches take a `humpyard_core::policy::Topology`. [`parse_topology`] makes one from a text,
-//! [`CoreTree::machine`] reads that of this machine, and [`CoreTree::read`] a file.
+//! Cache-aware policies take a `humpyard_core::policy::Topology`. [`parse_topology`] makes one from
+//! a text, [`CoreTree::machine`] reads this machine's, and [`CoreTree::read`] reads a file.
 //!
 //! ```
 //! use humpyard_core::id::CoreId;
@@ -32,7 +32,7 @@ use nix::unistd::Pid;
 
 pub use file::PACKET_NS;
 
-/// Which cores are near each other, as a run is told.
+/// The topology that a run uses.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TopologyChoice {
     /// All are the same.
@@ -41,29 +41,31 @@ pub enum TopologyChoice {
     Tree(CoreTree),
 }
 
-/// A tree of cores, and where it is from.
+/// A tree of cores, and its source.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CoreTree {
-    /// What it is called on the command line: `machine`, a name, fan-outs, or a file.
+    /// The name on the command line: `machine`, the name of a machine, fan-outs, or a file.
     pub name: String,
-    /// What is to be known of it.
+    /// A description of its source.
     pub source: String,
     /// The tree.
     pub tree: Topology,
-    /// The processor of each core, by the numbers of the system; empty where they are of no machine in particular.
+    /// The processor of each core, with the system's numbers. Empty: the tree belongs to no
+    /// particular machine.
     pub processors: Vec<usize>,
-    /// What was measured between the cores, where something was.
+    /// The measurements between the cores, if there are any.
     pub ways: Option<Ways>,
 }
 
-/// What was measured between cores: the communication matrix follows from it.
+/// Measurements between cores; the communication matrix follows from them.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Ways {
-    /// What a packet takes longer when another core had the one before: a row for each core, 0 to itself, in ns.
+    /// Extra time of a packet if another core had the packet before it, in ns: a row for each core,
+    /// 0 to itself.
     pub hand_over_ns: Vec<Vec<f64>>,
-    /// What a packet takes where it stays, in ns: the cost of a way is 1 + hand-over / this.
+    /// Time of a packet that stays on its core, in ns. The cost of a path is 1 + hand-over / this.
     pub packet_ns: f64,
-    /// The round trip of a cache line, likewise, where it was measured; for readers.
+    /// The round trip of a cache line, as a matrix in ns, if measured; for readers only.
     pub round_trip_ns: Option<Vec<Vec<f64>>>,
 }
 
@@ -75,7 +77,8 @@ impl Ways {
     }
 }
 
-/// A machine by name: its name, what it is, and its levels from the root down with their fan-outs and costs.
+/// A named machine: its name, its description, and its levels from the root down with their
+/// fan-outs and costs.
 type Known = (&'static str, &'static str, &'static [(LevelKind, usize, u32)]);
 
 /// Machines by name.
@@ -93,7 +96,7 @@ const KNOWN: [Known; 3] = [
     ("numa4x16", "4 nodes of 16 cores", &[(LevelKind::Node, 4, 2000), (LevelKind::Core, 16, 1100)]),
 ];
 
-/// What it costs to leave a group of this kind, in thousandths of staying, where nobody says otherwise.
+/// Returns the default cost of leaving a group of this kind, in thousandths of staying.
 const fn usual_cost(kind: LevelKind, below_l3: bool) -> u32 {
     match kind {
         LevelKind::Socket => 2000,
@@ -111,10 +114,12 @@ fn usual_costs(kinds: &[LevelKind]) -> Vec<u32> {
     kinds.iter().map(|&kind| usual_cost(kind, kinds.contains(&LevelKind::L3))).collect()
 }
 
-/// What it costs to cross a level of fan-outs, from the cores up, in thousandths of staying: a shared cache, a socket, beyond.
+/// Costs of crossing the levels of fan-outs, from the cores up, in thousandths of staying: a shared
+/// cache, a socket, beyond.
 const FAN_OUT_COSTS: [u32; 3] = [1100, 1400, 2000];
 
-/// The processors that the calling thread may run on, in order; none if the system does not say.
+/// Returns the processors that the calling thread may run on, in order; empty if the system does
+/// not list them.
 pub fn processors() -> Vec<usize> {
     let allowed = sched_getaffinity(Pid::from_raw(0)).ok();
     let may_use = |&processor: &usize| allowed.is_some_and(|set| set.is_set(processor).unwrap_or(false));
@@ -127,10 +132,11 @@ pub fn topology_names() -> impl Iterator<Item = &'static str> {
 }
 
 impl CoreTree {
-    /// The tree of this machine: of the processors that the calling thread may use, as the kernel tells of them in /sys.
+    /// Returns the tree of this machine, from the kernel's /sys: the processors that the calling
+    /// thread may use.
     ///
     /// # Errors
-    /// There is no /sys, or it does not tell.
+    /// There is no /sys, or it lacks the data.
     pub fn machine() -> Result<Self, TextError> {
         machine::read(Path::new(machine::SYSTEM), &processors())
     }
@@ -138,7 +144,8 @@ impl CoreTree {
     /// Reads a file.
     ///
     /// # Errors
-    /// A file that cannot be read, is no topology, or says what cannot be: with the place in it.
+    /// The file cannot be read, is no topology, or has impossible values; the error has its
+    /// position.
     pub fn read(path: &str) -> Result<Self, TextError> {
         file::read(path)
     }
@@ -151,23 +158,23 @@ impl CoreTree {
         file::parse(path, text)
     }
 
-    /// The text of a file with it.
+    /// Returns the text of a file with this tree.
     pub fn text(&self) -> String {
         file::text(self)
     }
 
-    /// With what was measured between the cores: a level costs the median of the pairs that part at it, and the matrix is what
-    /// was measured.
+    /// Sets the measurements between the cores: the cost of a level is the median of the pairs that
+    /// part at it, and the matrix has the measured values.
     ///
     /// # Errors
-    /// Measurements of another number of cores.
+    /// The measurements are of another number of cores.
     pub fn with_ways(self, ways: Ways) -> Result<Self, TextError> {
         let permille = ways.permille();
         let tree = self.with_costs(&permille)?.with_matrix(&permille)?;
         Ok(Self { tree, ways: Some(ways), ..self })
     }
 
-    /// The tree with the costs of its levels from a matrix.
+    /// Returns the tree with the costs of its levels from a matrix.
     fn with_costs(&self, permille: &[Vec<u32>]) -> Result<Topology, TextError> {
         let tree = &self.tree;
         let mut crossing: Vec<Vec<u32>> = vec![Vec::new(); tree.depth()];
@@ -190,7 +197,8 @@ impl CoreTree {
         Ok(Topology::new(levels)?)
     }
 
-    /// The communication matrix: what it costs two cores to talk, where staying costs 1.
+    /// Returns the communication matrix: the cost of communication between two cores, where staying
+    /// costs 1.
     pub fn matrix(&self) -> Vec<Vec<f64>> {
         let cores = || (0..self.tree.cores()).map(CoreId::from_index);
         let cost = |a, b| f64::from(self.tree.distance_permille(a, b)) / 1e3;
@@ -209,7 +217,7 @@ fn levels(tree: &Topology) -> Vec<humpyard_core::policy::Level> {
 }
 
 impl TopologyChoice {
-    /// What it is called on the command line.
+    /// Returns the name on the command line.
     pub fn name(&self) -> &str {
         match self {
             Self::Flat => "flat",
@@ -227,8 +235,8 @@ impl fmt::Display for TopologyChoice {
 impl FromStr for TopologyChoice {
     type Err = TextError;
 
-    /// `flat`, `machine`, the name of a machine, fan-outs from the root such as `2x4x2`, with the costs of their levels if they
-    /// are not the usual (`2x4:2.0,1.2`), or the name of a file.
+    /// Reads `flat`, `machine`, the name of a machine, fan-outs from the root such as `2x4x2`, or
+    /// the name of a file. Fan-outs may have the costs of their levels (`2x4:2.0,1.2`).
     fn from_str(text: &str) -> Result<Self, TextError> {
         if text == "flat" {
             return Ok(Self::Flat);
@@ -264,7 +272,7 @@ impl FromStr for TopologyChoice {
     }
 }
 
-/// The tree of fan-outs, with costs or without.
+/// Reads a tree from fan-outs, with or without costs.
 fn fan_outs(text: &str) -> Result<Topology, TextError> {
     let (fan_outs, costs) = text.split_once(':').map_or((text, None), |(fan_outs, costs)| (fan_outs, Some(costs)));
     let fan_outs: Option<Vec<usize>> = fan_outs.split('x').map(|part| part.parse().ok()).collect();
@@ -287,15 +295,15 @@ fn fan_outs(text: &str) -> Result<Topology, TextError> {
     }
 }
 
-/// A cost in thousandths; none if it is less than staying, or absurd.
+/// Converts a cost to thousandths. `None`: it is below 1, or absurdly high.
 fn permille(cost: f64) -> Option<u32> {
     (1.0..=1e6).contains(&cost).then(|| (cost * 1e3).round() as u32)
 }
 
-/// The tree that text describes, as [`TopologyChoice`] reads it.
+/// Returns the tree that the text describes, as [`TopologyChoice`] reads it.
 ///
 /// # Errors
-/// Anything else, and `flat`: that is no tree.
+/// The text is invalid, or is `flat`, which is no tree.
 pub fn parse_topology(text: &str) -> Result<Topology, TextError> {
     match text.parse()? {
         TopologyChoice::Tree(tree) => Ok(tree.tree),

@@ -1,4 +1,4 @@
-//! The tree of this machine, as Linux tells of it in /sys.
+//! The tree of this machine, as Linux describes it in /sys.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,10 +9,10 @@ use humpyard_core::policy::{Level, LevelKind, Topology};
 use super::{CoreTree, usual_costs};
 use humpyard_text::TextError;
 
-/// Where the kernel tells of processors and nodes.
+/// The kernel's directory of processors and nodes.
 pub(super) const SYSTEM: &str = "/sys/devices/system";
 
-/// A processor: of what it is part, each by a number that says which.
+/// A processor, and the number of each part that it belongs to.
 struct Processor {
     number: usize,
     /// By [`LevelKind::ALL`]; the last is its own number.
@@ -46,7 +46,8 @@ fn processor(system: &Path, number: usize) -> Result<Processor, TextError> {
         )));
     }
     let caches = caches(&path);
-    // What nobody tells is one for all, but small caches and cores are then each processor's own.
+    // A missing part is one for all processors; a missing second-level cache or core is each
+    // processor's own.
     let part = |kind: LevelKind| match kind {
         LevelKind::Socket => number_in(&path.join("topology/physical_package_id")).unwrap_or(0),
         LevelKind::Node => node(&path).unwrap_or(0),
@@ -58,7 +59,7 @@ fn processor(system: &Path, number: usize) -> Result<Processor, TextError> {
     Ok(Processor { number, parts: LevelKind::ALL.map(part) })
 }
 
-/// The caches of a processor that hold data, by level: the first processor that has it.
+/// Returns the data caches of a processor, by level: each by the first processor that shares it.
 fn caches(processor: &Path) -> BTreeMap<usize, usize> {
     let holds_data = |cache: &PathBuf| text_in(&cache.join("type")).is_some_and(|kind| kind != "Instruction");
     let entries = fs::read_dir(processor.join("cache")).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -78,18 +79,19 @@ fn text_in(path: &Path) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
-/// The number that is all of a file; none of a negative one, by which the kernel says that it does not know.
+/// Returns the number that is the whole content of a file. `None`: it is negative, which the kernel
+/// uses for unknown.
 fn number_in(path: &Path) -> Option<usize> {
     text_in(path)?.parse().ok()
 }
 
-/// The first number of a list such as `0-3,8-11`.
+/// Returns the first number of a list such as `0-3,8-11`.
 fn first_in(path: &Path) -> Option<usize> {
     text_in(path)?.split([',', '-']).next()?.parse().ok()
 }
 
-/// The tree of processors that are sorted by their parts. Levels that tell nothing more than the one above are left out, and
-/// second caches that each core has for itself.
+/// Returns the tree of processors, which are sorted by their parts. It leaves out levels equal to
+/// the one above, and second-level caches that each core has for itself.
 fn tree(processors: &[Processor]) -> Result<Topology, TextError> {
     let all = LevelKind::ALL.into_iter().enumerate().map(|(part, kind)| (kind, groups(processors, part)));
     let all: Vec<(LevelKind, Vec<u16>)> = all.collect();
@@ -100,7 +102,7 @@ fn tree(processors: &[Processor]) -> Result<Topology, TextError> {
             Some((_, above)) => group != *above,
             None => group.iter().any(|&group| group > 0),
         };
-        // Who shares a second cache must be known, also where all do.
+        // The sharing of a second-level cache must be known, even if all processors share it.
         let keeps = if kind == LevelKind::L2 { Some(&group) != cores.as_ref() } else { is_new };
         if keeps {
             kept.push((kind, group));
@@ -114,7 +116,8 @@ fn tree(processors: &[Processor]) -> Result<Topology, TextError> {
     Ok(Topology::new(kept.into_iter().zip(costs).map(level).collect())?)
 }
 
-/// The groups of processors that are alike up to this part, numbered as they come.
+/// Returns the groups of processors that are alike up to this part, numbered in order of
+/// appearance.
 fn groups(processors: &[Processor], part: usize) -> Vec<u16> {
     let mut group = 0;
     let number = |at: usize| {
@@ -129,8 +132,8 @@ mod tests {
     use super::*;
     use humpyard_core::id::{CoreId, Id};
 
-    /// A machine that is not there: for each processor its socket, node, the processors of its third and second cache, and its
-    /// threads.
+    /// A simulated machine: for each processor its socket, node, the processors of its third-level
+    /// and second-level cache, and its threads.
     fn machine(processors: &[(usize, usize, &str, &str, &str)]) -> tempfile::TempDir {
         let directory = tempfile::tempdir().unwrap();
         for (number, (socket, node, l3, l2, threads)) in processors.iter().enumerate() {

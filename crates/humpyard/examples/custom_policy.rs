@@ -13,10 +13,11 @@ use humpyard::policies::spec::PolicySpec;
 use humpyard::policy::{Policy, Promise, Share};
 use humpyard::unit::{Time, Weight, Work};
 
-/// Serves the client whose next packet is believed to cost least; of several the one with the lowest id.
+/// Serves the client whose next packet has the lowest estimate; of several the one with the lowest
+/// id.
 #[derive(Debug)]
 struct Shortest {
-    /// What the next packet of each client is believed to cost. `None`: it may not be served.
+    /// The estimate of each client's next packet. `None`: the packet may not be served.
     heads: IdVec<ClientId, Option<Work>>,
 }
 

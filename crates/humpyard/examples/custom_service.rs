@@ -21,7 +21,7 @@ use humpyard::traffic::{Classifier, ClassifierConfig, Headers, open};
 const INPUT: &str = "gen:imix:packets=20000,flows=50";
 const WORKERS: usize = 2;
 
-/// What all instances share: it is read only, so it needs no lock.
+/// The shared state of all instances. It is read only, so it needs no lock.
 struct Limits {
     longest: u32,
 }
@@ -47,7 +47,7 @@ impl Service for Meter {
     }
 }
 
-/// Counts what [`Meter`] should, in one loop over the same packets.
+/// Computes the counts that [`Meter`] should have, in one loop over the same packets.
 fn expected(longest: u32) -> Result<(BTreeMap<String, u64>, u64), Box<dyn Error>> {
     let (mut source, mut frame) = (open(INPUT, Seed(1))?, Frame::default());
     let (mut passed, mut dropped) = (BTreeMap::new(), 0);
@@ -72,7 +72,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
         in_flight: 32,
         ..SchedulerConfig::new(WORKERS)
     };
-    // `hrw` gives each worker flows of its own, which so stay in order.
+    // `hrw` keeps each flow on one worker, so flows stay in order.
     let scheduler = "hrw".parse::<PolicySpec>()?.build(&config)?;
     let measured = Measured::new(scheduler, Measurements::new(&config));
     let input = Input::new(open(INPUT, Seed(1))?, None);

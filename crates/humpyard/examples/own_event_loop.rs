@@ -102,7 +102,8 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
             served[dispatch.packet.client.0 as usize] += dispatch.packet.length;
             scheduler.on_completion(now(), dispatch.slot, now().since(start));
         }
-        // Drops, packets at an exit and switches of cores: this scheduler has none of them, others have.
+        // The effects are drops, packets at an exit and switches of cores. This scheduler has none,
+        // other schedulers have.
         while scheduler.next_effect().is_some() {}
         if halfway.is_none() && served.iter().sum::<u32>() >= 90_000 {
             halfway = Some(served);

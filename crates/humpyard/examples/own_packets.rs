@@ -1,5 +1,6 @@
-//! Your own items under policies of humpyard: print jobs of three tenants shared by `gr3`, and messages of three connections
-//! spread over eight cores by `ps-hrw`. What an item holds is yours; humpyard names the item by its slot.
+//! Your own items under policies of humpyard: `gr3` shares a printer among the jobs of three
+//! tenants, and `ps-hrw` spreads messages of three connections over eight cores. Your program keeps
+//! the content of an item; humpyard names the item by its slot.
 #![expect(clippy::print_stdout, reason = "an example shows what it found")]
 
 use std::collections::{BTreeSet, HashMap};
@@ -12,7 +13,8 @@ use humpyard::policies::spec::PolicySpec;
 use humpyard::policy::{BuildError, Topology};
 use humpyard::unit::{Time, Weight};
 
-/// Whose jobs are among the first 54 of 120 that one printer (a core) does, at weights 5, 3 and 1.
+/// Counts the jobs of each tenant among the first 54 of 120 that one printer (a core) does, at
+/// weights 5, 3 and 1.
 pub(crate) fn share() -> Result<String, BuildError> {
     let weights = [5, 3, 1].map(|weight| Weight::new(weight).expect("positive"));
     let config = SchedulerConfig::new(1).with_clients(weights.to_vec());

@@ -21,18 +21,18 @@ const THREADS: u16 = 2;
 const WEIGHTS: [u32; 3] = [5, 3, 1];
 /// Jobs of each tenant.
 const JOBS: u64 = 60;
-/// Jobs in whose starts the shares are counted: every tenant has jobs waiting so long.
+/// Job starts in which the shares are counted: until then every tenant has jobs waiting.
 const COUNTED: usize = 90;
 
 type Job = Box<dyn FnOnce() -> u64 + Send>;
 
-/// What the lock protects.
+/// The data behind the lock.
 struct Shared {
     scheduler: AnyScheduler,
     jobs: HashMap<Slot, Job>,
     /// The tenants of the jobs in the order of their starts.
     started: Vec<usize>,
-    /// The sum of what the jobs returned.
+    /// The sum of the jobs' results.
     sum: u64,
     /// Whether no more jobs come.
     closed: bool,
@@ -64,7 +64,7 @@ impl Pool {
 
     fn submit(&self, tenant: usize, job: Job) {
         let shared = &mut *self.shared.lock().expect("no thread panicked");
-        // The scheduler counts work in bytes unless told otherwise; here a job is 1000 of them.
+        // The scheduler counts work in bytes by default; here a job is 1000 bytes.
         let packet = Packet { client: ClientId(tenant as u32), length: 1000, ..Packet::default() };
         let Arrival::Queued(slot) = shared.scheduler.on_arrival(self.now(), &packet) else { panic!("there is room") };
         shared.jobs.insert(slot, job);

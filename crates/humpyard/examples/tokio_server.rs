@@ -23,10 +23,10 @@ use tokio::sync::{Notify, mpsc};
 const WEIGHTS: [u32; 3] = [5, 3, 1];
 /// Requests of each tenant.
 const REQUESTS: u32 = 60;
-/// Replies in which the shares are counted: every tenant has requests waiting so long.
+/// Replies in which the shares are counted: until then every tenant has requests waiting.
 const COUNTED: usize = 54;
 
-/// A request that waits: its number, and where its reply goes.
+/// A waiting request: its number, and the channel for its reply.
 struct Request {
     number: u32,
     reply: mpsc::UnboundedSender<u32>,
@@ -91,7 +91,7 @@ impl Server {
                 (dispatch, requests.remove(&dispatch.slot).expect("a request of ours"))
             };
             tokio::task::yield_now().await; // Your work would stand here.
-            // The client may have gone; its request is done all the same.
+            // If the client has gone, its reply is dropped.
             let _ = request.reply.send(request.number);
             served.push(dispatch.packet.client.0 as usize);
             let now = self.now();

@@ -1,7 +1,9 @@
-//! The mechanism for hosts in other languages: every argument is looked at, and what would be an assertion is an error.
+//! The mechanism for hosts in other languages: every argument is checked, and misuse is an error,
+//! not an assertion.
 //!
-//! The C library and the Python module stand on this. Ids come from outside there, and no panic may cross the border. A Rust
-//! program needs none of it: it uses [`Scheduler`](crate::mechanism::Scheduler) itself.
+//! The C library and the Python module use this. Their ids come from outside, and no panic may
+//! cross the language border. A Rust program does not need it, and uses
+//! [`Scheduler`](crate::mechanism::Scheduler) itself.
 //!
 //! ```
 //! use humpyard::config::SchedulerConfig;
@@ -35,22 +37,22 @@ use humpyard_policies::spec::{AnyScheduler, PolicySpec};
 
 use humpyard_topology::parse_topology;
 
-/// What kind of refusal it is; the text says the rest.
+/// The kind of a refusal; its text has the details.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum RefusalKind {
-    /// There can be no such scheduler, for this reason.
+    /// Such a scheduler cannot be built, for this reason.
     Build(BuildErrorKind),
-    /// An argument is not what it may be: an id out of range, for example.
+    /// An argument is invalid: an id out of range, for example.
     Argument,
-    /// The call does not go with those before: time goes back, or the packet is not in service.
+    /// The call contradicts earlier calls: time goes back, or the packet is not in service.
     Order,
-    /// The scheduler failed inside, now or before: it takes no calls any more.
+    /// The scheduler failed internally, now or before; it accepts no more calls.
     Broken,
 }
 
 impl RefusalKind {
-    /// Returns its name for other languages, in snake case.
+    /// Returns the kind's name for other languages, in snake case.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Build(kind) => kind.name(),
@@ -61,17 +63,17 @@ impl RefusalKind {
     }
 }
 
-/// Why a call was refused. Nothing has changed then, unless the scheduler is broken.
+/// Why a call was refused. Nothing has changed, unless the scheduler is broken.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Refusal {
-    /// What kind it is.
+    /// The kind of refusal.
     pub kind: RefusalKind,
     message: String,
 }
 
 impl Refusal {
-    /// An argument that is not what it may be.
+    /// Returns the refusal of an invalid argument.
     pub fn argument(message: impl Into<String>) -> Self {
         Self { kind: RefusalKind::Argument, message: message.into() }
     }
@@ -80,7 +82,8 @@ impl Refusal {
         Self { kind: RefusalKind::Order, message }
     }
 
-    /// Returns this refusal of one packet as that of its burst: the text begins with the packet's number, from 0.
+    /// Returns this refusal of one packet as a refusal of its burst: the text begins with the
+    /// packet's number, from 0.
     #[must_use]
     pub fn of_packet(self, number: usize) -> Self {
         Self { message: format!("packet {number} of the burst: {}", self.message), ..self }
@@ -106,10 +109,10 @@ impl From<BuildError> for Refusal {
     }
 }
 
-/// Makes a panic a refusal. What the call was changing must not be used any more.
+/// Converts a panic to a refusal. State that the call was changing must not be used any more.
 ///
 /// # Errors
-/// What the call gives, and a panic.
+/// The error of the call, or its panic.
 pub fn caught<T, E: From<Refusal>>(call: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(Refusal::broken(text_of(&*panic)).into()))
 }
@@ -139,13 +142,14 @@ pub fn weights(given: &[u32], clients: usize) -> Result<Vec<Weight>, Refusal> {
 /// Returns the topology that a text describes, as [`parse_topology`] reads it.
 ///
 /// # Errors
-/// A text that describes none.
+/// The text describes no topology.
 pub fn topology(text: &str) -> Result<Topology, Refusal> {
     parse_topology(text).map_err(|error| BuildError::set_up(error.to_string()).into())
 }
 
-/// Returns the services of a scheduler, named by their numbers, and the estimate of each. An estimate of all zeros is
-/// the usual one of the unit; no service at all is one that has all cores.
+/// Returns the services of a scheduler, named by their numbers, and the estimate of each. An
+/// estimate of all zeros means the default of the unit. An empty list means one service that has
+/// all cores.
 pub fn services(
     given: impl Iterator<Item = (ServiceConfig, LinearCost)>,
     unit: WorkUnit,
@@ -159,7 +163,7 @@ pub fn services(
     if services.is_empty() { (vec![ServiceConfig::default()], vec![usual]) } else { (services, estimates) }
 }
 
-/// Refuses an id that nothing has.
+/// Refuses an id out of range.
 #[inline]
 fn within(what: &str, id: usize, count: usize) -> Result<(), Refusal> {
     if id < count {
@@ -168,9 +172,10 @@ fn within(what: &str, id: usize, count: usize) -> Result<(), Refusal> {
     Err(Refusal::argument(format!("no {what} {id}: there are {count}, numbered from 0")))
 }
 
-/// A scheduler that refuses what [`Scheduler`](crate::mechanism::Scheduler) takes for granted.
+/// A scheduler that checks what [`Scheduler`](crate::mechanism::Scheduler) assumes.
 ///
-/// Every call costs what that of the mechanism costs, and O(1) for looking at its arguments; only a refusal allocates.
+/// Every call costs as much as the mechanism's call, plus O(1) to check its arguments. Only a
+/// refusal allocates.
 #[derive(Debug)]
 pub struct Embedded {
     scheduler: AnyScheduler,
@@ -178,18 +183,19 @@ pub struct Embedded {
     services: usize,
     /// Length of the longest packet.
     longest: u32,
-    /// Being busy for longer counts as being busy for so long.
+    /// The longest busy time that counts; longer ones count as this.
     busy_max: Time,
     /// By slot: whether its packet is in service.
     in_service: Vec<bool>,
     /// Packets held of each client and of each flow.
     of_client: Vec<u32>,
     of_flow: Vec<u32>,
-    /// By core: whether the host was told to let it switch, and has not said that it did.
+    /// By core: whether the host was asked to switch it, and has not reported the end of the
+    /// switch.
     switching: Vec<bool>,
-    /// Switches that the host is still to be told of.
+    /// Switches that the host has not fetched yet.
     switches: VecDeque<Switch>,
-    /// What failed inside.
+    /// The internal failure, if there was one.
     failure: Option<String>,
 }
 
@@ -197,19 +203,19 @@ impl Embedded {
     /// The most there may be of anything that has a place in memory.
     pub const PLACES_MAX: usize = 1 << 24;
 
-    /// A packet is charged at most so many times what the longest is believed to cost: policies let a client pay off
-    /// its debt bit by bit, and one of a century would never end.
+    /// The most a packet is charged, as a multiple of the estimate of the longest packet. Policies
+    /// let a client pay off its debt in small steps, and a debt of a century would never end.
     pub const DEBT_MAX: u64 = 1 << 20;
 
-    /// Makes a scheduler with these policies, as [`PolicySpec`] reads them: `gr3`, `ps-hrw:beta=0.1`,
-    /// `steer=hrw/share=drr`.
+    /// Builds a scheduler with these policies, in the syntax of [`PolicySpec`]: `gr3`,
+    /// `ps-hrw:beta=0.1`, `steer=hrw/share=drr`.
     ///
-    /// `longest` is the length of the longest packet, in bytes; the scheduler refuses a longer one. It sets
-    /// [`SchedulerConfig::longest`], and this machine sets [`SchedulerConfig::rendezvous`]. Hosts do without packets that are
-    /// pushed out, chains, an exit and split flows.
+    /// `longest` is the length of the longest packet, in bytes; the scheduler refuses longer ones.
+    /// This sets [`SchedulerConfig::longest`]; [`SchedulerConfig::rendezvous`] is set for this
+    /// machine. Hosts cannot use push-out, chains, an exit or split flows.
     ///
     /// # Errors
-    /// Unknown names and parameters, and a configuration that cannot be.
+    /// A name or parameter is unknown, or the configuration is invalid.
     pub fn new(policy: &str, longest: u32, config: SchedulerConfig) -> Result<Self, Refusal> {
         caught(|| Self::build(policy, longest, config))
     }
@@ -239,10 +245,11 @@ impl Embedded {
         })
     }
 
-    /// A packet arrives; its time of arrival is `now`. It is queued in a slot, or dropped for a named reason.
+    /// Takes an arriving packet; its time of arrival is `now`. It is queued in a slot, or dropped
+    /// for a stated reason.
     ///
     /// # Errors
-    /// A client, flow or service that is not, a packet longer than the longest, and time that goes back.
+    /// The client, flow or service does not exist, the packet is too long, or time goes back.
     pub fn arrive(&mut self, now: Time, packet: Packet) -> Result<Arrival, Refusal> {
         self.guarded(|this| {
             this.check_packet(&packet)?;
@@ -251,10 +258,11 @@ impl Embedded {
         })
     }
 
-    /// A core for which something may wait; see [`Scheduler::next_core`](crate::mechanism::Scheduler::next_core).
+    /// Returns a core that may have a packet waiting for it; see
+    /// [`Scheduler::next_core`](crate::mechanism::Scheduler::next_core).
     ///
     /// # Errors
-    /// Time that goes back.
+    /// Time goes back.
     pub fn next_core(&mut self, now: Time) -> Result<Option<CoreId>, Refusal> {
         self.guarded(|this| {
             this.advance(now)?;
@@ -262,10 +270,10 @@ impl Embedded {
         })
     }
 
-    /// The packet that a core serves next; none if nothing waits that it may serve.
+    /// Returns the packet that a core serves next. `None`: no packet waits that it may serve.
     ///
     /// # Errors
-    /// A core that is not, and time that goes back.
+    /// The core does not exist, or time goes back.
     pub fn next(&mut self, now: Time, core: u16) -> Result<Option<Dispatch>, Refusal> {
         self.guarded(|this| {
             within("core", core.into(), this.switching.len())?;
@@ -278,12 +286,13 @@ impl Embedded {
         })
     }
 
-    /// The packet in this slot is done; its core was busy with it for `busy`. The slot may be used for another.
+    /// Completes the packet in this slot; its core was busy with it for `busy`. The slot may be
+    /// used again.
     ///
-    /// Where work is in nanoseconds, it is charged `busy`, but no more than [`Embedded::DEBT_MAX`] allows.
+    /// If work is in nanoseconds, the packet is charged `busy`, limited by [`Embedded::DEBT_MAX`].
     ///
     /// # Errors
-    /// A slot whose packet is not in service, and time that goes back.
+    /// The packet in the slot is not in service, or time goes back.
     pub fn complete(&mut self, now: Time, slot: u32, busy: Time) -> Result<Completed, Refusal> {
         self.guarded(|this| {
             this.check_time(now)?;
@@ -293,10 +302,10 @@ impl Embedded {
         })
     }
 
-    /// Gives a client another weight, from 1.
+    /// Sets the weight of a client, from 1.
     ///
     /// # Errors
-    /// A client that is not, a weight of 0, and time that goes back.
+    /// The client does not exist, the weight is 0, or time goes back.
     pub fn set_weight(&mut self, now: Time, client: u32, weight: u32) -> Result<(), Refusal> {
         self.guarded(|this| {
             within("client", ClientId(client).index(), this.of_client.len())?;
@@ -307,10 +316,10 @@ impl Embedded {
         })
     }
 
-    /// The client is gone. Its id may be used for another, which inherits nothing but the weight.
+    /// Ends a client. Its id may be used again; the new client inherits only the weight.
     ///
     /// # Errors
-    /// A client that is not or that has packets here, and time that goes back.
+    /// The client does not exist or has packets here, or time goes back.
     pub fn end_client(&mut self, now: Time, client: u32) -> Result<(), Refusal> {
         self.guarded(|this| {
             let client = ClientId(client);
@@ -321,10 +330,10 @@ impl Embedded {
         })
     }
 
-    /// The flow is over. Its id may be used for another.
+    /// Ends a flow. Its id may be used again.
     ///
     /// # Errors
-    /// A flow that is not or that has packets here, and time that goes back.
+    /// The flow does not exist or has packets here, or time goes back.
     pub fn end_flow(&mut self, now: Time, flow: u32) -> Result<(), Refusal> {
         self.guarded(|this| {
             let flow = FlowId(flow);
@@ -335,18 +344,19 @@ impl Embedded {
         })
     }
 
-    /// When a policy wants to be told of the time; none is never. To be asked after every other call.
+    /// Returns when a policy needs [`Embedded::on_timeout`]. `None`: no timer is set. Call it after
+    /// every other call.
     ///
     /// # Errors
-    /// Only if the scheduler is broken.
+    /// The scheduler is broken.
     pub fn next_timeout(&mut self) -> Result<Option<Time>, Refusal> {
         self.guarded(|this| Ok(this.scheduler.next_timeout()))
     }
 
-    /// The time that [`Embedded::next_timeout`] named has come.
+    /// Handles that the time of [`Embedded::next_timeout`] has come.
     ///
     /// # Errors
-    /// Time that goes back.
+    /// Time goes back.
     pub fn on_timeout(&mut self, now: Time) -> Result<(), Refusal> {
         self.guarded(|this| {
             this.advance(now)?;
@@ -355,11 +365,12 @@ impl Embedded {
         })
     }
 
-    /// A core that begins to go over to another service; to be asked after every other call until there is none. When its cost
-    /// has passed the host calls [`Embedded::switched`].
+    /// Returns a core that begins to switch to another service. Call it after every other call
+    /// until it returns `None`. When the cost of the switch has passed, the host calls
+    /// [`Embedded::switched`].
     ///
     /// # Errors
-    /// Only if the scheduler is broken.
+    /// The scheduler is broken.
     pub fn next_switch(&mut self) -> Result<Option<Switch>, Refusal> {
         self.guarded(|this| {
             let switch = this.switches.pop_front();
@@ -370,10 +381,10 @@ impl Embedded {
         })
     }
 
-    /// The core has gone over to its new service, and is ready.
+    /// Ends the core's switch to its new service; the core is ready.
     ///
     /// # Errors
-    /// A core that is not or that was not told to switch, and time that goes back.
+    /// The core does not exist or has no switch under way, or time goes back.
     pub fn switched(&mut self, now: Time, core: u16) -> Result<(), Refusal> {
         self.guarded(|this| {
             let core = CoreId(core);
@@ -388,10 +399,10 @@ impl Embedded {
         })
     }
 
-    /// What became of every packet so far.
+    /// Returns the account of all packets so far.
     ///
     /// # Errors
-    /// Only if the scheduler is broken.
+    /// The scheduler is broken.
     pub fn account(&mut self) -> Result<Account, Refusal> {
         self.guarded(|this| Ok(*this.scheduler.account()))
     }
@@ -413,8 +424,8 @@ impl Embedded {
         })
     }
 
-    /// Keeps the switches that follow from a call until the host asks for them. A packet that was held back may find its queue
-    /// full after all, and is gone.
+    /// Keeps the switches that follow from a call until the host fetches them. A packet that was
+    /// held back may find its queue full and be dropped.
     #[inline(always)]
     fn settle(&mut self) {
         while let Some(effect) = self.scheduler.next_effect() {
@@ -450,7 +461,8 @@ impl Embedded {
         Ok(())
     }
 
-    /// Rejects a packet of a client, flow or service that is not, and one longer than the longest.
+    /// Rejects a packet of an unknown client, flow or service, and a packet longer than the
+    /// longest.
     #[inline]
     fn check_packet(&self, packet: &Packet) -> Result<(), Refusal> {
         within("client", packet.client.index(), self.of_client.len())?;
@@ -474,7 +486,7 @@ impl Embedded {
         arrival
     }
 
-    /// Marks a slot as no longer in service; rejects one that is not.
+    /// Marks a slot as no longer in service; rejects a slot that is not in service.
     #[inline]
     fn take_back(&mut self, slot: u32) -> Result<(), Refusal> {
         let count = self.in_service.len();
@@ -496,7 +508,7 @@ impl Embedded {
     }
 }
 
-/// Refuses what has packets here.
+/// Refuses to end a client or flow that has packets here.
 fn ended(what: &str, id: usize, held: &[u32]) -> Result<(), Refusal> {
     within(what, id, held.len())?;
     match held[id] {

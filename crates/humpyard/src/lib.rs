@@ -54,8 +54,9 @@
 //! | `lab` | runs, comparisons, recommendations, experiments | `lab`, `papers` |
 //! | `vectorscan`, `transcode` | what needs a library of the system | |
 //!
-//! `examples/` has whole programs: a thread pool, an event loop, a server on tokio, a policy, a service and a
-//! traffic model of one's own, a batch of simulations, a hot swap. Hosts in other languages use [`embed`].
+//! `examples/` has whole programs: a thread pool, an event loop, a server on tokio, your own
+//! policy, service and traffic model, a batch of simulations, and a hot swap. Hosts in other
+//! languages use [`embed`].
 #![forbid(unsafe_code)]
 
 pub mod embed;

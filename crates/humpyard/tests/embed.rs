@@ -1,4 +1,4 @@
-//! Whatever a host calls, in whatever order, nothing fails inside.
+//! No sequence of calls, however wrong, breaks the scheduler internally.
 
 use humpyard::config::{SchedulerConfig, ServiceConfig};
 use humpyard::cost::LinearCost;
@@ -48,7 +48,7 @@ fn config(seed: u64) -> SchedulerConfig {
     }
 }
 
-/// An id, now and then one that nothing has.
+/// Returns an id; now and then one that does not exist.
 fn id(random: &mut Random, count: impl Into<u64>) -> u64 {
     let beyond = u64::from(random.below(20) == 0);
     random.below(count.into() + beyond)
@@ -67,12 +67,12 @@ fn packet(random: &mut Random) -> Packet {
     }
 }
 
-/// Mostly what it may be; now and then a clock went wrong.
+/// Returns a plausible busy time; now and then an absurd one, as of a broken clock.
 fn busy(random: &mut Random) -> Time {
     Time::from_ns(if random.below(100) == 0 { u64::MAX } else { random.below(5000) })
 }
 
-/// One call, and what a host does after every call.
+/// Makes one call, and the calls that a host makes after every call.
 fn call(scheduler: &mut Embedded, random: &mut Random, now: Time) -> Result<(), Refusal> {
     match random.below(24) {
         0..8 => drop(scheduler.arrive(now, packet(random))?),
@@ -106,7 +106,7 @@ fn play(policy: &str, seed: u64) {
         }
     }
     let account = scheduler.account().unwrap();
-    // A policy that waits for one core while the host asks others gets less done.
+    // A policy that waits for one core while the host asks others serves fewer packets.
     assert!(account.balances() && account.processed > 20 && granted > 500, "{policy}: {granted} granted, {account:?}");
 }
 

@@ -1,4 +1,4 @@
-//! Elements of several contexts: how even their loads are, and for how long packets were held back.
+//! Elements with several contexts: how even their loads are, and how long packets were held back.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -9,7 +9,7 @@ use crate::id::{CoreId, Id};
 use crate::packet::{Packet, Part};
 use crate::unit::Time;
 
-/// What happened on elements, each of which is so many contexts that follow each other.
+/// Measurements of elements, each of which has the same number of consecutive contexts.
 #[derive(Debug)]
 pub(super) struct Elements {
     contexts: usize,
@@ -23,7 +23,7 @@ pub(super) struct Elements {
     idle: usize,
     /// Whether packets are held back.
     holds: bool,
-    /// Until when time is counted.
+    /// The time up to which the times below are counted.
     counted: Time,
     held: Time,
     held_in_vain: Time,
@@ -53,7 +53,7 @@ impl Elements {
         *in_service += 1;
     }
 
-    /// A packet is done, after its context was busy with it for `busy`.
+    /// A context is done with a packet, after it was busy with it for `busy`.
     pub(super) fn on_completion(&mut self, now: Time, core: CoreId, packet: &Packet, busy: Time) {
         self.count(now);
         let in_service = &mut self.in_service[core.index()];
@@ -64,13 +64,13 @@ impl Elements {
         self.starts[element] += u64::from(matches!(packet.part, Part::First | Part::Whole));
     }
 
-    /// From now on packets are held back, or none is.
+    /// Records whether packets are held back from now on.
     pub(super) fn on_hold(&mut self, now: Time, holds: bool) {
         self.count(now);
         self.holds = holds;
     }
 
-    /// There are so many contexts from now on, if there were fewer.
+    /// Raises the number of contexts to `cores`, if there are fewer.
     pub(super) fn add_cores(&mut self, cores: usize) {
         self.idle += cores.saturating_sub(self.in_service.len());
         self.in_service.resize(cores.max(self.in_service.len()), 0);
@@ -90,7 +90,8 @@ impl Elements {
         self.counted = self.counted.max(now);
     }
 
-    /// The elements of all these, in order; none if there are none. Time in which several held back counts for each.
+    /// Returns the elements of all dispatchers, in order. `None`: there are none. Time in which
+    /// several dispatchers held back packets counts for each.
     pub(super) fn summary_of<'a>(
         several: impl Iterator<Item = &'a Self> + Clone,
         duration: Time,
@@ -118,7 +119,7 @@ pub struct ElementsSummary {
     pub blocking_ns: u64,
     /// Time in which packets were held back.
     pub held_back_ns: u64,
-    /// By element: packets done that began a unit (SOP), or were one.
+    /// Packets done that began a unit (SOP) or were a whole unit, by element.
     pub starts: Vec<u64>,
     /// By element: time its contexts were busy, together, over the duration of the run.
     pub load: Vec<f64>,

@@ -18,11 +18,13 @@ struct Client {
     woke_at: f64,
 }
 
-/// Compares the service of each client with the fluid share: what it would have had if, at each instant, the work done had
-/// been divided among the clients with packets in proportion to their weights.
+/// Compares the service of each client with its fluid share. The fluid share is what it would have
+/// if, at each instant, the work done were divided among the clients with packets in proportion to
+/// their weights.
 ///
-/// The service error of a client is its service minus its fluid share, both since it last woke, in the unit of work. It is
-/// least just before a service and greatest just after one, so it is looked at then.
+/// The service error of a client is its service minus its fluid share, both since it last woke, in
+/// the unit of work. It is least just before a service and greatest just after one, so it is
+/// measured then.
 #[derive(Debug)]
 pub struct Fairness {
     clients: IdVec<ClientId, Client>,
@@ -44,7 +46,7 @@ struct Jain {
 }
 
 impl Fairness {
-    /// For client ids below `clients` with these weights.
+    /// Returns measurements for client ids below `clients` with these weights.
     pub fn new(clients: usize, mut weight: impl FnMut(ClientId) -> Weight) -> Self {
         let clients = IdVec::from_fn(clients, |id| Client {
             weight: weight(id),
@@ -68,7 +70,8 @@ impl Fairness {
         }
     }
 
-    /// A packet of the client was done, and was so much work; if it is not measured, it is service all the same.
+    /// Records the work `used` of a completed packet of the client. If the packet is not
+    /// `measured`, its work still counts as service.
     #[inline(always)]
     pub fn on_service(&mut self, id: ClientId, used: Work, measured: bool) {
         let client = &mut self.clients[id];
@@ -103,7 +106,7 @@ impl Fairness {
         }
     }
 
-    /// What was so far does not count: every client's error starts anew. O(clients).
+    /// Discards the measurements so far: every client's error starts again at 0. O(clients).
     pub fn restart(&mut self) {
         for client in self.clients.iter_mut() {
             client.total = 0;
@@ -120,7 +123,7 @@ impl Fairness {
         client.total = 0;
     }
 
-    /// The client has another weight; its error starts anew.
+    /// Changes the weight of the client; its error starts again at 0.
     pub fn set_weight(&mut self, id: ClientId, weight: Weight) {
         let client = &mut self.clients[id];
         if client.packets > 0 {
@@ -131,7 +134,8 @@ impl Fairness {
         client.woke_at = self.fluid;
     }
 
-    /// The service of all clients of these, and the furthest error at any of them.
+    /// Returns the service of all clients at all dispatchers, and the extreme errors at any of
+    /// them.
     pub(super) fn summary_of<'a>(several: impl Iterator<Item = &'a Self> + Clone, same: SameClient) -> FairnessSummary {
         let all = || several.clone();
         let mut jain = Jain::default();

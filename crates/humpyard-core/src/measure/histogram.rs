@@ -1,7 +1,7 @@
 //! A histogram of whole numbers with a relative error below 1 %, whatever their size.
 //!
-//! Values below 128 have a bucket each; above, every power of two is cut into 128 buckets. (HdrHistogram does the same and
-//! is well kept, but needs `std`, which is out of reach here.)
+//! Values below 128 have a bucket each; above, every power of two is divided into 128 buckets.
+//! (HdrHistogram does the same and is well maintained, but needs `std`.)
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -40,7 +40,7 @@ impl Histogram {
         self.max = self.max.max(value);
     }
 
-    /// Counts all that `other` has counted.
+    /// Adds all values of `other`.
     pub fn add(&mut self, other: &Self) {
         for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
             *mine += theirs;
@@ -60,28 +60,30 @@ impl Histogram {
         self.sum
     }
 
-    /// The greatest value, exactly; 0 if there is none.
+    /// Returns the greatest value, exactly; 0 if the histogram is empty.
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// The mean, exactly but for the last rounding; 0 if there is no value.
+    /// Returns the mean, exact except for the last rounding; 0 if the histogram is empty.
     pub fn mean(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
     }
 
-    /// A value that at least `quantile` (0 to 1) of all values do not exceed, less than 1 % above the least such value.
+    /// Returns a value that at least `quantile` (0 to 1) of all values do not exceed, less than 1 %
+    /// above the least such value.
     pub fn quantile(&self, quantile: f64) -> u64 {
         self.at_rank(rank(quantile, self.count).min(self.count)).unwrap_or(self.max)
     }
 
-    /// A value that at least `quantile` (0 to 1) of `all` do not exceed, of which the others than those counted here exceed every
-    /// value, and so do any `lost` of those counted. `None`: that part is beyond the loss.
+    /// As [`Self::quantile`], over `all` values, of which this histogram counts a part. The
+    /// uncounted values are taken as greater than every counted one; so are `lost` of the counted
+    /// ones. `None`: the quantile lies among the greater or lost values.
     pub fn quantile_of(&self, quantile: f64, all: u64, lost: u64) -> Option<u64> {
         if all == 0 { Some(0) } else { self.at_rank(rank(quantile, all) + lost) }
     }
 
-    /// The value with this rank, from 1; `None`: there are fewer.
+    /// Returns the value with this rank, from 1. `None`: there are fewer values.
     fn at_rank(&self, rank: u64) -> Option<u64> {
         let mut seen = 0;
         for (index, &count) in self.buckets.iter().enumerate() {
@@ -93,15 +95,16 @@ impl Histogram {
         None
     }
 
-    /// How many values of which size there are: the greatest value that each bucket in use may hold, rising, and how many
-    /// it holds. Histograms are added by adding these, and the distribution is drawn from them.
+    /// Returns the counts by size: the greatest value in each used bucket, ascending, with the
+    /// bucket's count. Histograms are added by these counts, and the distribution is drawn from
+    /// them.
     pub fn counts(&self) -> Vec<(u64, u64)> {
         let used = self.buckets.iter().enumerate().filter(|&(_, &count)| count > 0);
         used.map(|(bucket, &count)| (highest(bucket).min(self.max), count)).collect()
     }
 
-    /// As [`Self::counts`], but by the greatest value that the bucket could ever hold: a count, once given for a value, only
-    /// rises, so that two readings of a histogram in use can be subtracted.
+    /// As [`Self::counts`], but with the greatest value that each bucket can hold. The count for a
+    /// value never falls, so two readings of a histogram in use can be subtracted.
     pub fn buckets(&self) -> Vec<(u64, u64)> {
         let used = self.buckets.iter().enumerate().filter(|&(_, &count)| count > 0);
         used.map(|(bucket, &count)| (highest(bucket), count)).collect()
@@ -171,7 +174,8 @@ mod tests {
         (1..=60).for_each(|value| histogram.record(value));
         let of = |quantile, lost| histogram.quantile_of(quantile, 100, lost);
         assert_eq!((of(0.5, 0), of(0.6, 0), of(0.61, 0)), (Some(50), Some(60), None));
-        // Ten of the sixty are lost, whichever: fifty in a hundred are at or below the greatest of the others, at the worst.
+        // Ten of the sixty are lost. In the worst case, fifty in a hundred are at or below the
+        // greatest of the others.
         assert_eq!((of(0.4, 10), of(0.5, 10), of(0.51, 10)), (Some(50), Some(60), None));
         let all: Vec<_> = [0.5, 0.9, 0.99].map(|quantile| histogram.quantile_of(quantile, 60, 0)).into();
         assert_eq!(all, [0.5, 0.9, 0.99].map(|quantile| Some(histogram.quantile(quantile))));

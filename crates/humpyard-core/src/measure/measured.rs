@@ -1,4 +1,4 @@
-//! The mechanism with its measurements: what a driver holds.
+//! The mechanism with its measurements, for drivers.
 
 use alloc::boxed::Box;
 
@@ -13,47 +13,47 @@ use crate::unit::{Time, Weight};
 /// Packets of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FlowPackets {
-    /// Those that left, after the warm-up.
+    /// Packets that left after the warm-up.
     pub left: u64,
-    /// Those that were split.
+    /// Packets that were split.
     pub split: u64,
 }
 
-/// A scheduler whose every event is measured, so that no driver can measure otherwise than another.
+/// A scheduler that measures every event itself, so that all drivers measure the same way.
 #[derive(Debug)]
 pub struct Measured<S, Q, A> {
     scheduler: Scheduler<S, Q, A>,
     measurements: Measurements,
     observer: Option<Box<dyn Observer + Send>>,
-    /// Whether the estimate of a packet is the work by which it is offered.
+    /// Whether the offered work of a packet is its estimate.
     estimates_are_costs: bool,
 }
 
 impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
-    /// This scheduler, with these measurements of the same configuration.
+    /// Returns this scheduler with these measurements of the same configuration.
     pub fn new(scheduler: Scheduler<S, Q, A>, measurements: Measurements) -> Self {
         let estimates_are_costs = measurements.offered_by().is_some_and(|costs| scheduler.estimates_by(costs));
         Self { scheduler, measurements, observer: None, estimates_are_costs }
     }
 
-    /// With someone who watches from now on.
+    /// Sets an observer of all later events.
     #[must_use]
     pub fn with_observer(mut self, observer: Box<dyn Observer + Send>) -> Self {
         self.observer = Some(observer);
         self
     }
 
-    /// With a journal of every call of the scheduler from now on.
+    /// Writes a journal of every scheduler call from now on.
     #[must_use]
     pub fn with_journal(mut self, journal: Box<dyn Journal + Send>) -> Self {
         self.scheduler = self.scheduler.with_journal(journal);
         self
     }
 
-    /// Whether the run has no rare feature that the loop of a driver would ask for at every packet: none of
-    /// [`Scheduler`]'s (chains, split flows, limits, several queues a core, a journal), and neither an observer nor
-    /// contexts nor a topology nor a warm-up. Then a driver may call [`Measured::on_arrival_as`] and its like with
-    /// `PLAIN`.
+    /// Whether the run has no rare feature that a driver's loop would check for every packet. These
+    /// are [`Scheduler`]'s (chains, split flows, limits, several queues a core, a journal), an
+    /// observer, contexts, a topology, and a warm-up. In such a run a driver may call
+    /// [`Measured::on_arrival_as`] and similar methods with `PLAIN`.
     pub fn is_plain(&self) -> bool {
         self.scheduler.is_plain() && self.observer.is_none() && self.measurements.is_plain()
     }
@@ -91,7 +91,7 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         arrival
     }
 
-    /// Tells the measurements whether packets are held back now, if they count that.
+    /// Reports to the measurements whether packets are held back now, if they count that.
     #[inline(always)]
     fn note_hold(&mut self, now: Time) {
         if self.measurements.counts_holds() {
@@ -99,13 +99,13 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         }
     }
 
-    /// A core that has room, and for which something may wait: [`Scheduler::next_core`].
+    /// Returns a core that has room and may have a packet waiting for it: [`Scheduler::next_core`].
     #[inline(always)]
     pub fn next_core(&mut self, now: Time) -> Option<CoreId> {
         self.scheduler.next_core(now)
     }
 
-    /// The core has gone over: [`Scheduler::on_switched`].
+    /// The core's switch is over: [`Scheduler::on_switched`].
     pub fn on_switched(&mut self, now: Time, core: CoreId) {
         self.scheduler.on_switched(now, core);
         if let Some(observer) = &mut self.observer {
@@ -113,7 +113,8 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         }
     }
 
-    /// When a policy wants to be told of the time: [`Scheduler::next_timeout`].
+    /// Returns when a policy, or a packet at the exit, needs a timeout:
+    /// [`Scheduler::next_timeout`].
     #[inline]
     pub fn next_timeout(&self) -> Option<Time> {
         self.scheduler.next_timeout()
@@ -131,7 +132,7 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         self.lend_next(now, core).map(|dispatch| dispatch.copied())
     }
 
-    /// As [`Measured::next`], with the packet lent.
+    /// As [`Measured::next`], but lends the packet.
     #[inline(always)]
     pub fn lend_next(&mut self, now: Time, core: CoreId) -> Option<Dispatch<&Packet>> {
         let (slot, cold) = self.scheduler.take(now, core)?;
@@ -145,8 +146,9 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         Some(dispatch)
     }
 
-    /// A core that has room and its next packet, lent: [`Measured::next_core`] and [`Measured::next`] in one, for
-    /// runs in which [`Measured::is_plain`] holds. The packet is `None` if the core may serve nothing after all.
+    /// Returns a core that has room, and lends its next packet: [`Measured::next_core`] and
+    /// [`Measured::next`] in one, for runs in which [`Measured::is_plain`] holds. The packet is
+    /// `None` if the core may serve nothing after all.
     #[inline(always)]
     pub fn lend_next_plain(&mut self, now: Time) -> Option<(CoreId, Option<Dispatch<&Packet>>)> {
         let (core, taken) = self.scheduler.take_plain(now)?;
@@ -181,8 +183,9 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         done.of(*packet)
     }
 
-    /// As [`Measured::on_completion`], or [`Measured::on_end`] if the packet `ends` here, for runs in which [`Measured::is_plain`]
-    /// holds. [`Measured::packet`] is the packet until the next call.
+    /// As [`Measured::on_completion`], or as [`Measured::on_end`] if the packet `ends` here, for
+    /// runs in which [`Measured::is_plain`] holds. Until the next call, [`Measured::packet`]
+    /// returns the packet.
     #[inline(always)]
     pub fn on_plain_completion(&mut self, now: Time, core: CoreId, slot: Slot, span: Span, ends: bool) -> Done {
         self.complete_plain(now, core, slot, span, ends).0
@@ -219,14 +222,14 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         }
     }
 
-    /// Whether an arrival, or a packet that goes to a core, may have effects at all: only where rare features push
-    /// packets out, or cores change service.
+    /// Whether an arrival or a dispatch can have effects at all: only rare features push packets
+    /// out, and only allocations switch cores.
     #[inline(always)]
     pub fn may_follow<const PLAIN: bool>(&self) -> bool {
         !PLAIN || self.scheduler.allocates()
     }
 
-    /// What follows from the last call, at `now`: [`Scheduler::next_effect`].
+    /// Returns the next effect of the last call, at `now`: [`Scheduler::next_effect`].
     #[inline(always)]
     pub fn next_effect(&mut self, now: Time) -> Option<Effect> {
         let effect = self.scheduler.next_effect()?;
@@ -260,19 +263,20 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         self.measurements.set_weight(client, weight);
     }
 
-    /// The scheduler, for another policy to take over: nothing is measured of that.
+    /// Returns the scheduler, so that another policy can take over. The takeover itself is not
+    /// measured.
     pub fn scheduler_mut(&mut self) -> &mut Scheduler<S, Q, A> {
         &mut self.scheduler
     }
 
-    /// Another scheduler goes on where this one is, with cores of this topology: see [`Scheduler::replace`]. Cores that it has
-    /// no more keep their figures.
+    /// Replaces the scheduler, now with cores of this topology: see [`Scheduler::replace`]. Removed
+    /// cores keep their figures.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Scheduler::replace`].
     ///
     /// # Panics
-    /// If the topology is of another number of cores.
+    /// If the topology has another number of cores.
     pub fn replace(
         &mut self,
         now: Time,
@@ -289,13 +293,13 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         Ok(before)
     }
 
-    /// A flow is over, and its id may be used for another.
+    /// Ends a flow; its id may be used again.
     pub fn on_flow_end(&mut self, now: Time, flow: FlowId) {
         self.scheduler.on_flow_end(now, flow);
         self.measurements.on_flow_end(flow);
     }
 
-    /// A client, idle, is gone, and its id may be used for another.
+    /// Ends a client, which is idle; its id may be used again.
     pub fn on_client_end(&mut self, now: Time, client: ClientId) {
         self.scheduler.on_client_end(now, client);
         self.measurements.on_client_end(client);
@@ -322,17 +326,18 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         &self.scheduler
     }
 
-    /// What became of every packet so far.
+    /// Returns the account of all packets so far.
     pub fn account(&self) -> &Account {
         self.scheduler.account()
     }
 
-    /// What was counted so far: [`Measurements::tally`].
+    /// Returns the counts so far: [`Measurements::tally`].
     pub fn tally(&self) -> Tally {
         self.measurements.tally()
     }
 
-    /// What was measured, to be summed up with that of other dispatchers: [`Measurements::summary_of`].
+    /// Returns the measurements, to be combined with those of other dispatchers:
+    /// [`Measurements::summary_of`].
     pub fn measurements(&self) -> &Measurements {
         &self.measurements
     }

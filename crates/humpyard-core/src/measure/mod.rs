@@ -1,7 +1,8 @@
-//! Measurements: what happened to the packets, told in one pass and in bounded memory.
+//! Measurements of the packets of a run, in one pass and in bounded memory.
 //!
-//! Measurements stand beside the mechanism: a driver tells [`Measurements`] of arrivals, dispatches and completions, and
-//! gets a [`Summary`] at the end. With equal events the summary is equal, to the last bit.
+//! Measurements are separate from the mechanism. A driver reports arrivals, dispatches and
+//! completions to [`Measurements`], and gets a [`Summary`] at the end. Equal events give an equal
+//! summary, to the last bit.
 
 mod elements;
 mod fairness;
@@ -102,7 +103,7 @@ struct Lost {
     before: u64,
     /// Behind the cores, at the link.
     behind: u64,
-    /// Of these, those that had left in time.
+    /// Packets lost behind the cores that had left them in time.
     behind_in_time: u64,
 }
 
@@ -113,47 +114,48 @@ impl Lost {
         self.behind_in_time += other.behind_in_time;
     }
 
-    /// Packets that are late for no other reason.
+    /// Returns the lost packets that were not late already.
     fn late(self) -> u64 {
         self.before + self.behind_in_time
     }
 }
 
-/// What happened so far.
+/// The measurements so far.
 #[derive(Debug)]
 pub struct Measurements {
     services: IdVec<ServiceId, Service>,
-    /// The longest tolerable delay of each chain of services; empty where there are no chains.
+    /// The longest tolerable delay of each chain of services; empty without chains.
     chains: IdVec<ChainId, Time>,
-    /// `None`: so far every packet left as soon as its only service completed it, so the delays are those of the services.
+    /// `None`: so far every packet left as soon as its only service completed it. Then the delays
+    /// are those of the services.
     whole: Option<Whole>,
     lost: Lost,
     bytes: u64,
     cores: IdVec<CoreId, Core>,
-    /// Where elements have several contexts.
+    /// Present if elements have several contexts.
     elements: Option<Elements>,
     order: Order,
-    /// None where the run has no topology.
+    /// `None`: the run has no topology.
     moves: Option<Moves>,
     /// Number of flow ids.
     flows: usize,
     fairness: Fairness,
     offered: Offered,
-    /// `None`: the work that is offered is not known.
+    /// `None`: the offered work is unknown.
     costs: Option<OfferedCosts>,
     first_arrival: Option<Time>,
     last_departure: Time,
     warm_up: Time,
     /// Packets that came in from then on are measured.
     measured_from: Time,
-    /// Whether none of these has come yet.
+    /// Whether no packet after the warm-up has come yet.
     warming: bool,
     /// Packets done that are not measured.
     warm_up_packets: u64,
 }
 
 impl Measurements {
-    /// Measurements of a run with this configuration. All memory is allocated here.
+    /// Returns measurements of a run with this configuration. All memory is allocated here.
     pub fn new(config: &SchedulerConfig) -> Self {
         let services = config.services.iter().map(|service| Service {
             name: service.name.to_string(),
@@ -189,8 +191,8 @@ impl Measurements {
         }
     }
 
-    /// With a warm-up: packets that come in within so long after the first are served and counted, but are in no figure of
-    /// delay, lateness, order or fairness.
+    /// Sets a warm-up: packets that come in within this time after the first are served and
+    /// counted, but are in no figure of delay, lateness, order or fairness.
     #[must_use]
     pub fn with_warm_up(mut self, warm_up: Time) -> Self {
         self.warm_up = warm_up;
@@ -198,7 +200,8 @@ impl Measurements {
         self
     }
 
-    /// With these chains of services: a packet is late that is longer in all of them than all tolerate together.
+    /// Sets the chains of services. A packet is late if it takes longer in its whole chain than all
+    /// services of the chain together tolerate.
     #[must_use]
     pub fn with_chains(mut self, chains: &[Vec<ServiceId>]) -> Self {
         let tolerance = |chain: &Vec<ServiceId>| {
@@ -212,7 +215,7 @@ impl Measurements {
         self
     }
 
-    /// Counts the delays of packets apart from those of services from now on.
+    /// From now on counts the delays of packets separately from those of services.
     #[cold]
     fn tell_apart(&mut self) {
         if self.whole.is_none() {
@@ -238,7 +241,7 @@ impl Measurements {
         }
     }
 
-    /// A packet of this client was accepted, and waits for this service.
+    /// Records that a packet of this client was accepted and waits for this service.
     #[inline]
     pub fn on_accept(&mut self, now: Time, client: ClientId, service: ServiceId) {
         if self.warming {
@@ -265,14 +268,15 @@ impl Measurements {
         }
     }
 
-    /// A packet that is measured was dropped before this service was done with it.
+    /// Counts a measured packet that was dropped before this service was done with it.
     fn lose(&mut self, service: ServiceId) {
         self.lost.before += 1;
         self.services[service].lost += 1;
     }
 
-    /// A packet went to a core, cold or not: how far that is from the core that had the packet of its flow before, where the run has a
-    /// topology and it was another.
+    /// Records that a packet went to a core, cold or not. Returns the distance from the core that
+    /// served the flow's previous packet. `None`: it is the same core, there was none, or the run
+    /// has no topology.
     #[inline]
     pub fn on_dispatch(&mut self, now: Time, core: CoreId, packet: &Packet, cold: bool) -> Option<Apart> {
         if let Some(elements) = &mut self.elements {
@@ -286,15 +290,15 @@ impl Measurements {
         self.moves.as_mut().and_then(|moves| moves.on_dispatch(core, packet))
     }
 
-    /// As [`Measurements::on_dispatch`], where [`Measurements::is_plain`] holds and packets have one hop. A cold
-    /// start is counted when the packet is done.
+    /// As [`Measurements::on_dispatch`], if [`Measurements::is_plain`] holds and packets have one
+    /// hop. A cold start is counted when the packet is done.
     #[inline(always)]
     pub(super) fn on_plain_dispatch(&mut self, packet: &Packet) {
         self.services[packet.service].waiting -= 1;
         self.order.on_dispatch(packet.sequence, true);
     }
 
-    /// The warm-up ends with the first packet behind it.
+    /// Ends the warm-up with the first packet after it.
     #[cold]
     fn warm(&mut self, now: Time) {
         let first = self.first_arrival.unwrap_or(now);
@@ -305,12 +309,13 @@ impl Measurements {
         }
     }
 
-    /// Whether the run has neither contexts, whose stalls are counted, nor a topology, nor a warm-up.
+    /// Whether the run has no contexts (whose stalls are counted), no topology and no warm-up.
     pub(super) fn is_plain(&self) -> bool {
         self.elements.is_none() && self.moves.is_none() && self.warm_up == Time::ZERO
     }
 
-    /// Since when packets that come in are measured; `None`: the warm-up lasts.
+    /// Returns the time from which packets that come in are measured. `None`: the warm-up is not
+    /// over.
     pub fn measured_from(&self) -> Option<Time> {
         (!self.warming).then_some(self.measured_from)
     }
@@ -320,7 +325,7 @@ impl Measurements {
         packet.entered >= self.measured_from
     }
 
-    /// A packet was done at `finished`, after `core` had been busy with it for `busy`.
+    /// Records that a packet was done at `finished`, after `core` had been busy with it for `busy`.
     #[inline]
     pub fn on_completion(&mut self, core: CoreId, completed: &Completed, finished: Time, busy: Time) {
         let &Completed { ref packet, used, onward, ends, exit } = completed;
@@ -369,7 +374,8 @@ impl Measurements {
         self.elements.is_some()
     }
 
-    /// The steering policy holds packets back from now on, or does not. Counted where elements have several contexts.
+    /// Records whether the steering policy holds packets back from now on. Counted if elements have
+    /// several contexts.
     #[inline]
     pub fn on_hold(&mut self, now: Time, holds: bool) {
         if let Some(elements) = &mut self.elements {
@@ -377,7 +383,7 @@ impl Measurements {
         }
     }
 
-    /// A packet leaves, when it is done or after it has waited for earlier ones.
+    /// Records that a packet leaves: when it is done, or after it has waited for earlier ones.
     #[inline]
     pub fn on_departure(&mut self, packet: &Packet, now: Time) {
         self.note_departure(packet, now, self.is_measured(packet));
@@ -396,7 +402,7 @@ impl Measurements {
         if !measured {
             self.warm_up_packets += 1;
         } else if self.whole.is_some() {
-            // A copy, so that the packet of other runs need not be in memory.
+            // A copy, so that other runs can keep their packet in registers.
             let packet = *packet;
             self.record_whole(&packet, now);
         }
@@ -436,17 +442,17 @@ impl Measurements {
         }
     }
 
-    /// Time that the cores were busy so far, all together.
+    /// Returns the total busy time of the cores so far.
     pub fn busy(&self) -> Time {
         self.cores.iter().fold(Time::ZERO, |sum, core| sum + core.busy)
     }
 
-    /// A core began to go over to another service.
+    /// Records that a core began to switch to another service.
     pub fn on_switch(&mut self, core: CoreId) {
         self.cores[core].switches += 1;
     }
 
-    /// There are so many cores from now on, if there were fewer.
+    /// Raises the number of cores to `cores`, if there are fewer.
     pub fn add_cores(&mut self, cores: usize) {
         while self.cores.len() < cores {
             self.cores.push(Core::default());
@@ -456,8 +462,8 @@ impl Measurements {
         }
     }
 
-    /// The cores are those of this topology from now on: no flow was served by cores that are new. Without one no move is
-    /// counted.
+    /// Changes the topology: no flow counts as served by a new core. Without a topology, moves are
+    /// not counted.
     pub fn change_topology(&mut self, topology: Option<&Topology>) {
         match (&mut self.moves, topology) {
             (Some(moves), topology) => moves.change(topology),
@@ -466,7 +472,7 @@ impl Measurements {
         }
     }
 
-    /// A flow is over: its id may be used for another.
+    /// Ends a flow; its id may be used again.
     pub fn on_flow_end(&mut self, flow: FlowId) {
         self.order.on_flow_end(flow);
         if let Some(moves) = &mut self.moves {
@@ -474,12 +480,12 @@ impl Measurements {
         }
     }
 
-    /// A client is gone: its id may be used for another.
+    /// Ends a client; its id may be used again.
     pub fn on_client_end(&mut self, client: ClientId) {
         self.fairness.on_client_end(client);
     }
 
-    /// A client has another weight.
+    /// Changes the weight of a client.
     pub fn set_weight(&mut self, client: ClientId, weight: Weight) {
         self.fairness.set_weight(client, weight);
     }
@@ -489,7 +495,8 @@ impl Measurements {
         self.order.departures(flow)
     }
 
-    /// What was counted so far, while the run goes on: O(cores and services), whatever the flows and clients are.
+    /// Returns the counts so far, while the run continues. O(cores and services), whatever the
+    /// number of flows and clients.
     pub fn tally(&self) -> Tally {
         let mut delay = Histogram::new();
         self.add_delays(&mut delay);

@@ -1,15 +1,15 @@
-//! Flows that move from core to core, and the bytes that their packets have to fetch from another cache.
+//! Flows that move between cores, and the bytes that their packets fetch from another cache.
 
 use super::summary::{CacheSummary, MoveSummary, fraction};
 use crate::id::{CoreId, FlowId, IdVec};
 use crate::packet::Packet;
 use crate::policy::{Apart, Topology};
 
-/// Counts packets that are served by another core than the one before of their flow: O(levels of the topology) for one that
-/// moves, O(1) for others, and nothing allocated after it is made.
+/// Counts packets served by another core than the previous packet of their flow. O(levels of the
+/// topology) for a packet that moves, O(1) for others. Allocates only when it is built.
 #[derive(Debug)]
 pub struct Moves {
-    /// None where the cores that there are now have none.
+    /// `None`: the present cores have no topology.
     topology: Option<Topology>,
     /// How far apart cores are that part at each level, by level from 1.
     apart: [Apart; LEVELS],
@@ -23,11 +23,12 @@ pub struct Moves {
 
 /// No core: a topology has fewer.
 const NOWHERE: CoreId = CoreId(u16::MAX);
-/// Levels whose distance is kept; deeper ones are as far as the last of them.
+/// Levels whose distance is kept; all deeper levels count like the last of them.
 const LEVELS: usize = 8;
 
 impl Moves {
-    /// Flows with these ids, on the cores of a topology, and none served yet.
+    /// Returns the counter for this many flows on the cores of a topology; no flow has been served
+    /// yet.
     pub fn new(topology: Topology, flows: usize) -> Self {
         Self {
             apart: distances(&topology),
@@ -39,7 +40,8 @@ impl Moves {
         }
     }
 
-    /// A packet goes to a core: how far that is from the core that had the packet of its flow before, if it was another.
+    /// Records that a packet goes to a core. Returns the distance from the core that served the
+    /// flow's previous packet, if that was another core.
     #[inline]
     pub fn on_dispatch(&mut self, core: CoreId, packet: &Packet) -> Option<Apart> {
         let topology = self.topology.as_ref()?;
@@ -58,12 +60,12 @@ impl Moves {
         Some(apart)
     }
 
-    /// A flow is over: its id may be used for another.
+    /// Ends a flow; its id may be used again.
     pub fn on_flow_end(&mut self, flow: FlowId) {
         self.last[flow] = NOWHERE;
     }
 
-    /// The cores are those of this topology; where they are others than before, no flow was served by any of them.
+    /// Changes the topology. If it differs, no flow counts as served by any of its cores.
     pub(super) fn change(&mut self, topology: Option<&Topology>) {
         if self.topology.as_ref() == topology {
             return;
@@ -75,7 +77,7 @@ impl Moves {
         self.last.iter_mut().for_each(|last| *last = NOWHERE);
     }
 
-    /// What these counted, each of flows of its own; none if there are none.
+    /// Sums up several counters, each of its own flows. `None`: there are none.
     pub(super) fn summary_of<'a>(mut several: impl Iterator<Item = &'a Self>) -> Option<CacheSummary> {
         let first = several.next()?;
         let (mut moved, mut packets, mut bytes) = (first.moved, first.packets, first.bytes);

@@ -1,4 +1,4 @@
-//! Someone who watches a run.
+//! The interface of an observer of a run.
 
 use core::fmt::Debug;
 
@@ -7,8 +7,9 @@ use crate::mechanism::{Arrival, Completed, Dispatch, Dropped, Switch};
 use crate::packet::Packet;
 use crate::unit::Time;
 
-/// Is told what happens in a run as it is measured: each method follows the call of [`Measured`](super::Measured) of the same
-/// name. An observer that cannot keep up says so at its end, not here.
+/// Receives the events of a run as they are measured: each method follows the call of
+/// [`Measured`](super::Measured) of the same name. An observer that cannot keep up reports that at
+/// its end, not here.
 pub trait Observer: Debug {
     /// A packet arrived, and was accepted or dropped.
     fn on_arrival(&mut self, now: Time, packet: &Packet, arrival: Arrival);
@@ -20,14 +21,15 @@ pub trait Observer: Debug {
     fn on_dispatch(&mut self, now: Time, core: CoreId, dispatch: &Dispatch);
     /// `core` was done with the packet in `slot` at `finished`, and had been busy with it for `busy`.
     fn on_completion(&mut self, core: CoreId, slot: Slot, completed: &Completed, finished: Time, busy: Time);
-    /// A packet left at `now` that had waited for earlier packets of its flow, as a consequence of what was told last.
+    /// A packet that had waited for earlier packets of its flow left at `now`, as a consequence of
+    /// the last call.
     fn on_departure(&mut self, now: Time, packet: &Packet) {
         let _ = (now, packet);
     }
-    /// A packet that had been accepted was dropped, as a consequence of what was told last.
+    /// An accepted packet was dropped, as a consequence of the last call.
     fn on_drop(&mut self, dropped: &Dropped);
-    /// A core begins to go over to another service, as a consequence of what was told last.
+    /// A core begins to switch to another service, as a consequence of the last call.
     fn on_switch(&mut self, switch: &Switch);
-    /// The core has gone over.
+    /// The core's switch is over.
     fn on_switched(&mut self, now: Time, core: CoreId);
 }

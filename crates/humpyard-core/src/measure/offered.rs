@@ -1,4 +1,4 @@
-//! What was offered: every packet that arrived, whatever became of it.
+//! The offered load: every packet that arrived, accepted or not.
 
 use alloc::vec::Vec;
 
@@ -17,9 +17,10 @@ pub struct Offered {
     pub first: Option<Time>,
     /// When the last packet arrived.
     pub last: Time,
-    /// Work of these packets on warm cores, in the unit of the costs; 0 where no costs are known.
+    /// Work of these packets on warm cores, in the unit of the costs; 0 if no costs are known.
     pub work: u128,
-    /// Services that these packets asked for: one each, or those of their chains; 0 where no costs are known.
+    /// Services that these packets need: one each, or those of their chains; 0 if no costs are
+    /// known.
     pub services: u64,
 }
 
@@ -48,7 +49,7 @@ impl Offered {
         self.services += 1;
     }
 
-    /// Adds what was offered to another dispatcher.
+    /// Adds the load offered to another dispatcher.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -66,7 +67,8 @@ impl Offered {
         self.first.map_or(Time::ZERO, |first| self.last.since(first))
     }
 
-    /// Returns the packets per second: n packets are n - 1 gaps. `None`: all packets arrived at once.
+    /// Returns the packets per second: n packets have n - 1 gaps. `None`: all packets arrived at
+    /// once.
     pub fn packets_per_second(&self) -> Option<f64> {
         let span = self.span().as_ns();
         (span > 0).then(|| self.packets.saturating_sub(1) as f64 * 1e9 / span as f64)
@@ -78,12 +80,12 @@ impl Offered {
     }
 }
 
-/// What the packets of each chain of services cost on warm cores.
+/// The costs of the packets of each chain of services on warm cores.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OfferedCosts {
     /// By service.
     costs: Vec<LinearCost>,
-    /// By chain; empty where packets go through one service each.
+    /// The services of each chain; empty if each packet has one service.
     chains: Vec<Vec<ServiceId>>,
 }
 
@@ -114,7 +116,7 @@ impl OfferedCosts {
 }
 
 impl super::Measurements {
-    /// With these costs of the services, so that the work that is offered is known.
+    /// Sets the costs of the services, so that the offered work is known.
     #[must_use]
     pub fn with_costs(mut self, costs: &[LinearCost], chains: &[Vec<ServiceId>]) -> Self {
         self.costs = Some(OfferedCosts::new(costs, chains));
@@ -143,7 +145,7 @@ impl super::Measurements {
         costs.chains.is_empty().then_some(&costs.costs)
     }
 
-    /// Returns what was offered so far.
+    /// Returns the load offered so far.
     pub fn offered(&self) -> Offered {
         self.offered
     }

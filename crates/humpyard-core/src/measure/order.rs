@@ -4,28 +4,29 @@ use super::summary::{OrderSummary, fraction};
 use crate::id::{FlowId, IdVec};
 use crate::unit::Time;
 
-/// What is known of one flow.
+/// The state of one flow.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flow {
     /// The highest sequence number that has departed, plus one; 0 before the first departure.
     departed: u64,
     last_departure: Time,
-    /// Times between departures, in ns: how many, their sum, and the sum of their squares, which is at most the square of the
-    /// longest time there is.
+    /// Times between departures, in ns: their number, their sum, and the sum of their squares. A
+    /// sum of squares is at most the square of the longest possible time.
     gaps: u64,
     gap_sum: u64,
     gap_squared: u128,
 }
 
-/// Gaps below which a flow says nothing of jitter.
+/// A flow with fewer gaps has no meaningful jitter.
 const GAPS_MIN: u64 = 3;
 
-/// Counts packets that left after a later packet of their flow, how far packets were moved, and how evenly flows leave.
+/// Counts packets that left after a later packet of their flow. Also measures how far packets were
+/// moved, and how evenly flows leave.
 #[derive(Debug)]
 pub struct Order {
     flows: IdVec<FlowId, Flow>,
     dispatched: u64,
-    /// Of these, those that are measured.
+    /// Dispatched packets that are measured.
     displaced: u64,
     departed: u64,
     out_of_order: u64,
@@ -36,7 +37,7 @@ pub struct Order {
 }
 
 impl Order {
-    /// For flow ids below `flows`.
+    /// Returns measurements of the flow ids below `flows`.
     pub fn new(flows: usize) -> Self {
         Self {
             flows: IdVec::from_fn(flows, |_| Flow::default()),
@@ -51,7 +52,8 @@ impl Order {
         }
     }
 
-    /// The packet with this sequence number starts; if it is not measured, it still takes its place.
+    /// Records that the packet with this sequence number starts. A packet that is not measured
+    /// still takes its rank.
     #[inline(always)]
     pub fn on_dispatch(&mut self, sequence: u64, measured: bool) {
         let moved = self.dispatched as i64 - sequence as i64;
@@ -64,7 +66,7 @@ impl Order {
         self.displacement_squared += u128::from(moved.unsigned_abs()) * u128::from(moved.unsigned_abs());
     }
 
-    /// The packet with this sequence number is done.
+    /// Records that the packet with this sequence number is done.
     #[inline(always)]
     pub fn on_departure(&mut self, flow: FlowId, sequence: u64, now: Time) {
         let flow = &mut self.flows[flow];
@@ -77,7 +79,7 @@ impl Order {
         flow.last_departure = now;
     }
 
-    /// The flow is over.
+    /// Ends a flow.
     pub fn on_flow_end(&mut self, flow: FlowId) {
         let flow = core::mem::take(&mut self.flows[flow]);
         if let Some(jitter) = flow.jitter() {
@@ -86,19 +88,19 @@ impl Order {
         }
     }
 
-    /// Packets of this flow that have left so far.
+    /// Returns the packets of this flow that have left so far.
     pub(super) fn departures(&self, flow: FlowId) -> u64 {
         let flow = &self.flows[flow];
         // The first has no gap before it.
         flow.gaps + u64::from(flow.departed > 0)
     }
 
-    /// Packets so far that left after a later packet of their flow.
+    /// Returns the packets so far that left after a later packet of their flow.
     pub(super) fn out_of_order(&self) -> u64 {
         self.out_of_order
     }
 
-    /// What these counted, each of flows of its own.
+    /// Sums up several of these, each of its own flows.
     pub(super) fn sum<'a>(several: impl Iterator<Item = &'a Self>) -> Self {
         let mut sum = Self::new(0);
         for one in several {
@@ -133,7 +135,7 @@ impl Order {
         if flows == 0 { 0.0 } else { sum / flows as f64 }
     }
 
-    /// The jitters of all flows, ended or not: their sum, and how many they are.
+    /// Returns the sum of the jitters of all flows, ended or not, and their number.
     fn jitters(&self) -> (f64, u64) {
         let known = self.flows.iter().filter_map(Flow::jitter);
         known.fold((self.jitter_sum, self.jitter_flows), |(sum, flows), jitter| (sum + jitter, flows + 1))

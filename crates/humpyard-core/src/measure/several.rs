@@ -1,4 +1,5 @@
-//! What several dispatchers measured, as one: each had flows, cores and a scheduler of its own, and one clock was theirs.
+//! The measurements of several dispatchers, as one. Each dispatcher had its own flows, cores and
+//! scheduler; all shared one clock.
 
 use alloc::collections::BTreeMap;
 
@@ -10,19 +11,24 @@ use super::{
 use crate::mechanism::Account;
 use crate::unit::Time;
 
-/// When two clients with one id, of two dispatchers, are the same client.
+/// When two clients of two dispatchers with the same id are the same client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SameClient {
-    /// Always, for ids are given beforehand: to services, or by rules.
+    /// Always, because services or rules give the ids beforehand.
     Always,
-    /// Never, for each dispatcher gives ids of its own: to flows and connections, which are with one dispatcher alone.
+    /// Never, because each dispatcher gives its own ids to flows and connections; each of these
+    /// belongs to one dispatcher.
     Never,
 }
 
 impl Measurements {
-    /// Everything that these measured, once the run is over, whose accounts add up to this one, with the packets lost outside. Cores follow each other in the
-    /// order of the dispatchers. What depends on who else waits is told within each dispatcher: the errors of the service are the
-    /// furthest, displacements are of ranks there, and the longest queue of a service is that of one of them.
+    /// Sums up the measurements of all dispatchers after the run. Their accounts add up to
+    /// `account`, with the packets lost outside. Cores follow each other in the order of the
+    /// dispatchers.
+    ///
+    /// Some figures depend on other waiting packets, so they are taken within each dispatcher.
+    /// Service errors are the extremes, displacements compare ranks within a dispatcher, and the
+    /// longest queue of a service is that of one dispatcher.
     pub fn summary_of(dispatchers: &[&Self], account: &Account, same: SameClient, outside: LostOutside) -> Summary {
         let all = || dispatchers.iter().copied();
         let first_arrival = all().filter_map(|one| one.first_arrival).min();

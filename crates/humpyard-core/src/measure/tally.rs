@@ -1,4 +1,4 @@
-//! What was counted so far, for someone who looks at a run while it goes on. Counts only ever rise.
+//! The counts so far, for observers of a running run. Counts never fall.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::Histogram;
 use crate::unit::Time;
 
-/// Everything that is counted at no cost beyond the measurements.
+/// All counts that cost nothing beyond the measurements.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Tally {
@@ -16,7 +16,8 @@ pub struct Tally {
     pub delay: DelayTally,
     /// Packets later than their service, or their chain of services, tolerates, and packets lost.
     pub late: u64,
-    /// Packets lost before they left: they have no delay, and are measured beside those that have one.
+    /// Packets lost before they left. They have no delay, and count in addition to those that have
+    /// one.
     pub lost: u64,
     /// Packets that left after a later packet of their flow.
     pub out_of_order: u64,
@@ -32,12 +33,14 @@ pub struct Tally {
 pub struct DelayTally {
     /// Their sum, in ns.
     pub sum: u128,
-    /// The greatest delay that each bucket in use may hold, in ns, rising, and how many it holds ([`Histogram::buckets`]).
+    /// For each used bucket, the greatest delay that it can hold, in ns, ascending, and its count
+    /// ([`Histogram::buckets`]).
     pub buckets: Vec<(u64, u64)>,
 }
 
 impl Tally {
-    /// Adds what another dispatcher counted, whose cores follow those here, and whose services are the same.
+    /// Adds the counts of another dispatcher. Its cores follow those here; its services are the
+    /// same.
     pub fn add(&mut self, other: Self) {
         self.bytes += other.bytes;
         self.delay.add(&other.delay);

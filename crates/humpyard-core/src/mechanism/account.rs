@@ -7,13 +7,14 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 pub enum DropReason {
     #[default]
-    /// As many packets were held as the run allows.
+    /// The run held its maximum number of packets.
     BufferFull,
-    /// The queue it was to join held as many packets as a queue may.
+    /// The packet's queue held its maximum number of packets.
     QueueFull,
-    /// Its client had as many packets waiting as a client may.
+    /// The packet's client had its maximum number of packets waiting.
     ClientFull,
-    /// Another packet was given its room, because its client had the most packets waiting.
+    /// The packet was removed to make room for another, because its client had the most packets
+    /// waiting.
     PushedOut,
 }
 
@@ -32,7 +33,7 @@ impl DropReason {
     }
 }
 
-/// What became of the packets that came in: `arrived = processed + held + dropped`, always.
+/// The account of the packets that came in: always `arrived = processed + held + dropped`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Account {
@@ -56,7 +57,7 @@ impl Account {
         self.dropped.iter().sum()
     }
 
-    /// Whether every packet that arrived is accounted for.
+    /// Whether the account covers every packet that arrived.
     pub fn balances(&self) -> bool {
         self.arrived == self.processed + self.held + self.dropped_total()
     }

@@ -1,4 +1,5 @@
-//! Cores that belong to services: who has which, what each is doing, and the moves under way.
+//! The allocation of cores to services: the service and activity of each core, and the moves under
+//! way.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -11,28 +12,30 @@ use crate::policy::{Allocate, Cause, Machine, Move};
 use crate::storage::IdSet;
 use crate::unit::Time;
 
-/// A core that has begun to go over to another service. The driver says when it is done.
+/// A core that has begun to switch to another service. The driver reports when the switch is over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Switch {
-    /// The core, which serves nothing meanwhile.
+    /// The core, which serves nothing during the switch.
     pub core: CoreId,
-    /// Where it goes.
+    /// The new service.
     pub to: ServiceId,
-    /// How long it takes.
+    /// How long the switch takes.
     pub cost: Time,
 }
 
-/// The allocation policy, and all it may know.
+/// The allocation policy, and the machine state that it sees.
 #[derive(Debug)]
 pub(super) struct Allocation<A> {
     pub(super) policy: A,
     machine: Machine,
     switch_costs: IdVec<ServiceId, Time>,
-    /// Cores that each service had at the start of a policy that took over, until it has them.
+    /// After a takeover, the number of cores that the new policy wants for each service at its
+    /// start, until it has them.
     wanted: Option<IdVec<ServiceId, u32>>,
-    /// Switches that have begun and that the driver has not yet been told of.
+    /// Switches that have begun and that the driver has not fetched yet.
     begun: VecDeque<Switch>,
-    /// The cores that were free when packets waited for their service, and have had none of them yet.
+    /// Cores that became free while packets waited for their service, and have got none of these
+    /// packets yet.
     hopeful: IdSet<CoreId>,
 }
 
@@ -63,13 +66,13 @@ impl<A: Allocate> Allocation<A> {
         self.machine.core(core).service
     }
 
-    /// Whether the core is neither switching nor about to.
+    /// Whether the core is neither switching nor about to switch.
     #[inline]
     pub(super) fn is_movable(&self, core: CoreId) -> bool {
         self.machine.core(core).is_movable()
     }
 
-    /// The packets that wait for a service are so many, the first of which arrived then.
+    /// Sets the number of packets that wait for a service, and when the first of them arrived.
     #[inline]
     pub(super) fn set_waiting(&mut self, service: ServiceId, waiting: u32, oldest: Option<Time>) {
         self.machine.set_waiting(service, waiting, oldest);
@@ -82,19 +85,22 @@ impl<A: Allocate> Allocation<A> {
         self.machine.on_dispatch(now, core);
     }
 
-    /// The core is free, and packets wait for its service: another core may have them all before it has one.
+    /// Records that the core is free while packets wait for its service. Other cores may take all
+    /// of them first.
     #[inline]
     pub(super) fn on_hope(&mut self, core: CoreId) {
         self.hopeful.insert(core);
     }
 
-    /// Whether a core was free when packets waited for its service, and has had none of them yet.
+    /// Whether a core became free while packets waited for its service, and has got none of them
+    /// yet.
     #[inline(always)]
     pub(super) fn has_hopes(&self) -> bool {
         !self.hopeful.is_empty()
     }
 
-    /// A core that was free when packets waited for this service, and has nothing now that none does.
+    /// Returns a core that became free while packets waited for this service; now none waits, so
+    /// the core is idle.
     pub(super) fn next_disappointed(&mut self, now: Time, service: ServiceId) -> Option<CoreId> {
         let core = self.hopeful.iter().find(|&core| self.service_of(core) == service)?;
         self.hopeful.remove(core);
@@ -102,13 +108,14 @@ impl<A: Allocate> Allocation<A> {
         Some(core)
     }
 
-    /// The core has nothing to serve.
+    /// Records that the core has nothing to serve.
     #[inline]
     pub(super) fn on_idle(&mut self, now: Time, core: CoreId) {
         self.machine.on_idle(now, core);
     }
 
-    /// The core has no packet any more: it goes, if it is to leave.
+    /// Records that the core has no packet any more. A leaving core begins its switch. Returns
+    /// whether it does.
     #[inline]
     pub(super) fn on_empty(&mut self, core: CoreId) -> bool {
         let leaving = self.machine.core(core).leaving;
@@ -119,13 +126,13 @@ impl<A: Allocate> Allocation<A> {
         leaving
     }
 
-    /// The core has arrived at its service, where it is idle until it is given a packet.
+    /// Records that the core has arrived at its service; it is idle until it gets a packet.
     pub(super) fn on_switched(&mut self, now: Time, core: CoreId) {
         self.machine.on_switched(now, core);
     }
 
-    /// Asks the policy for its next move, and makes it; `empty` says whether a core has no packet in service. The core that
-    /// begins to switch or will, if there is one.
+    /// Asks the policy for its next move and makes it; `empty` says whether a core has no packet in
+    /// service. Returns the core that begins to switch, or will switch.
     #[inline(always)]
     pub(super) fn reassign(&mut self, now: Time, cause: Cause, empty: impl Fn(CoreId) -> bool) -> Option<CoreId> {
         let order = self.policy.reassign(now, cause, &self.machine)?;
@@ -133,8 +140,9 @@ impl<A: Allocate> Allocation<A> {
         Some(order.core)
     }
 
-    /// Another policy takes over, and cores move until each service has as many as it would have at the start; `empty` says
-    /// whether a core has no packet in service. The cores that move, with the services they leave.
+    /// Replaces the policy. Cores move until each service has as many as the new policy gives it at
+    /// the start. `empty` says whether a core has no packet in service. Returns the cores that
+    /// move, with the services they leave.
     pub(super) fn take_over(&mut self, mut policy: A, empty: impl Fn(CoreId) -> bool) -> Vec<(CoreId, ServiceId)> {
         let mut initial = self.machine.cores().iter().map(|core| core.service).collect();
         policy.initial(&mut initial);
@@ -146,8 +154,8 @@ impl<A: Allocate> Allocation<A> {
         cores.filter_map(|core| self.settle(core, &empty).map(|from| (core, from))).collect()
     }
 
-    /// Moves a core that its service has too many of, as long as the policy that took over has not what it began with. The
-    /// service that it leaves.
+    /// After a takeover, moves this core if its service has more cores than the new policy wants at
+    /// its start. Returns the service that the core leaves.
     pub(super) fn settle(&mut self, core: CoreId, empty: impl Fn(CoreId) -> bool) -> Option<ServiceId> {
         let wanted = self.wanted.as_ref()?;
         let services = self.machine.services();
@@ -163,20 +171,20 @@ impl<A: Allocate> Allocation<A> {
         Some(from)
     }
 
-    /// Cores that belong to a service, or will.
+    /// Returns the number of cores that belong to a service, or will.
     pub(super) fn cores_coming_to(&self, service: ServiceId) -> usize {
         let wanted = self.wanted.as_ref().map_or(0, |wanted| wanted[service]);
         self.machine.service(service).cores.max(wanted) as usize
     }
 
-    /// The policy moves cores itself from now on, if it moves any.
+    /// Lets the policy move cores itself from now on, if it moves any.
     pub(super) fn end_settling(&mut self) {
         if self.policy.moves() {
             self.wanted = None;
         }
     }
 
-    /// The core goes to a service: at once if it is empty, else as soon as it is.
+    /// Moves the core to a service: at once if it is empty, else when its packet is done.
     #[inline(never)]
     fn move_core(&mut self, order: Move, empty: impl Fn(CoreId) -> bool) {
         let is_empty = empty(order.core);
@@ -187,14 +195,14 @@ impl<A: Allocate> Allocation<A> {
         }
     }
 
-    /// Which of several cores takes the next packet of a service.
+    /// Returns which of several idle cores takes the next packet of a service.
     pub(super) fn place(&mut self, service: ServiceId, idle: &IdSet<CoreId>) -> CoreId {
         let core = self.policy.place(service, idle, &self.machine);
         assert!(idle.contains(core), "core {core} is not idle");
         core
     }
 
-    /// Whether the driver knows of every switch that has begun.
+    /// Whether the driver has fetched every switch that has begun.
     #[inline]
     pub(super) fn is_settled(&self) -> bool {
         self.begun.is_empty()
@@ -216,7 +224,7 @@ impl<A: Allocate> Allocation<A> {
         self.begun.push_back(Switch { core, to, cost });
     }
 
-    /// The cores of each service at the start.
+    /// Returns the cores of each service at the start.
     pub(super) fn cores_of(&self, service: ServiceId) -> impl Iterator<Item = CoreId> + '_ {
         self.machine.cores().ids().filter(move |&core| self.service_of(core) == service)
     }

@@ -1,4 +1,4 @@
-//! A sharing policy on clients that are always ready: the bare sequence of its decisions.
+//! A sharing policy with clients that are always ready: the bare sequence of its decisions.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -15,9 +15,9 @@ use crate::unit::Time;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Served {
-    /// Whose it was.
+    /// The client of the packet.
     pub client: ClientId,
-    /// Its work.
+    /// The work of the packet.
     pub work: u32,
 }
 
@@ -34,11 +34,11 @@ pub struct AlwaysReady<Q, W> {
 }
 
 impl<Q: Share, W: FnMut(ClientId, u64) -> u32> AlwaysReady<Q, W> {
-    /// Clients that arrive in this order, each with packets of this work, which the configuration must estimate by
-    /// their length.
+    /// Returns clients that arrive in this order; `work` gives the work of each packet. The
+    /// configuration must estimate work by length.
     ///
     /// # Errors
-    /// What `share` gives.
+    /// The error of `share`.
     pub fn new(
         config: &SchedulerConfig,
         order: impl IntoIterator<Item = ClientId> + Clone,
@@ -60,7 +60,8 @@ impl<Q: Share, W: FnMut(ClientId, u64) -> u32> AlwaysReady<Q, W> {
         Ok(ready)
     }
 
-    /// The next step: what each processor serves, none where it stays idle.
+    /// Returns, for the next step, the packet that each processor serves. `None`: the processor
+    /// stays idle.
     pub fn step(&mut self) -> impl Iterator<Item = Option<Served>> + use<'_, Q, W> {
         self.step += 1;
         let now = Time::from_ns(self.step);
@@ -77,7 +78,7 @@ impl<Q: Share, W: FnMut(ClientId, u64) -> u32> AlwaysReady<Q, W> {
         })
     }
 
-    /// The policy itself, to be looked at.
+    /// Returns the policy, for inspection.
     pub fn share(&self) -> &Q {
         &self.scheduler.queues[QueueId(0)].share
     }

@@ -1,4 +1,4 @@
-//! What the mechanism answers.
+//! The answers of the mechanism.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,27 +10,28 @@ use crate::packet::Packet;
 use crate::policy::Apart;
 use crate::unit::Work;
 
-/// What became of an arriving packet.
+/// What happened to an arriving packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arrival {
     /// It waits in this slot.
     Queued(Slot),
-    /// It is gone.
+    /// It was dropped.
     Dropped(DropReason),
 }
 
-/// A packet to be served: a copy of it, or a `&Packet` that the scheduler lends.
+/// A packet to be served: a copy, or a `&Packet` that the scheduler lends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dispatch<P = Packet> {
-    /// Its slot, to be named at completion.
+    /// Its slot; the driver passes it back at completion.
     pub slot: Slot,
     /// The packet.
     pub packet: P,
     /// Whether the core's previous packet had another service, or there was none.
     pub cold: bool,
-    /// How far it is from the core that had the packet of its flow before; none where that is the same core, or there was none,
-    /// or nobody keeps account of it: [`Measured`](crate::measure::Measured) does where the run has a topology.
+    /// The distance from the core that served the flow's previous packet. `None`: it is the same
+    /// core, there was no previous packet, or nobody counts moves.
+    /// [`Measured`](crate::measure::Measured) counts them if the run has a topology.
     pub moved: Option<Apart>,
 }
 
@@ -49,17 +50,19 @@ impl Dispatch<&Packet> {
 pub struct Completed {
     /// The packet.
     pub packet: Packet,
-    /// What it was charged in the end, in the unit of the run.
+    /// The work that it was finally charged, in the unit of the run.
     pub used: Work,
-    /// The next service of its chain, to which it goes on in the same slot; none if this was the last, or it ends here.
+    /// The next service of its chain, to which it goes in the same slot. `None`: this was the last
+    /// service, or the packet ends here.
     pub onward: Option<ServiceId>,
-    /// Whether it ends here: it does not leave.
+    /// Whether the packet ends here and does not leave.
     pub ends: bool,
-    /// Where it waits for earlier packets of its flow; none if it leaves now, or does not leave now.
+    /// The place at the exit where it waits for earlier packets of its flow. `None`: it leaves now,
+    /// or goes on, or ends.
     pub exit: Option<ExitSlot>,
 }
 
-/// What became of a packet that was served, without the packet: see [`Completed`].
+/// The result for a packet that was served, without the packet: see [`Completed`].
 #[derive(Clone, Copy, Debug)]
 pub struct Done {
     pub(crate) used: Work,
@@ -85,27 +88,27 @@ impl Done {
     }
 }
 
-/// A packet that had a slot, and is gone.
+/// A packet that had a slot and was dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Dropped {
-    /// Its slot until now.
+    /// The slot that it had.
     pub slot: Slot,
     /// The packet.
     pub packet: Packet,
-    /// Why.
+    /// The reason.
     pub reason: DropReason,
 }
 
-/// What follows from a call: see [`Scheduler::next_effect`](super::Scheduler::next_effect).
+/// A consequence of a call: see [`Scheduler::next_effect`](super::Scheduler::next_effect).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
-    /// A packet was dropped after it had been given a slot, which is free from now on: it was pushed out, or no room was left
-    /// where it went after it was held back, or after a hop.
+    /// A packet was dropped after it had a slot, which is now free. It was pushed out, or its queue
+    /// had no room after it was held back or after a hop.
     Dropped(Dropped),
     /// A packet that waited at the exit for earlier ones of its flow leaves now.
     Left(Exit),
-    /// A core begins to go over to another service. The driver calls [`Scheduler::on_switched`](super::Scheduler::on_switched)
-    /// when the switch is over.
+    /// A core begins to switch to another service. The driver calls
+    /// [`Scheduler::on_switched`](super::Scheduler::on_switched) when the switch is over.
     Switch(Switch),
 }

@@ -1,4 +1,4 @@
-//! Cores that come and go while packets are steered: the policies stay, and so does what they know.
+//! Cores that come and go while packets are steered. The policies stay and keep their state.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -10,16 +10,20 @@ use crate::policy::{Allocate, BuildError, Share, Steer};
 use crate::unit::Time;
 
 impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
-    /// From now on packets are steered to these cores, ascending, and to no others: a service's are those of them that belong to
-    /// it. The steering policy learns of it by the view of the next packet. Packets stay in the queues where they are, and a core
-    /// that goes serves what it has. With `keep_order` a flow with packets held keeps its core until it has none there: so no
-    /// flow is reordered where the policy keeps flows in order. O(n log n) in the packets held.
+    /// Steers packets from now on only to these cores, in ascending order; a service has those of
+    /// them that belong to it. The steering policy learns of the change from the view of the next
+    /// packet.
+    ///
+    /// Packets stay in their queues, and a core that goes serves the packets it has. With
+    /// `keep_order`, a flow with packets held keeps its core until it has none there. So no flow is
+    /// reordered if the policy keeps flows in order. O(n log n) in the packets held.
     ///
     /// # Errors
-    /// A core that there is not, cores that do not ascend, and a service that would have none; then nothing has changed.
+    /// A core does not exist, the cores do not ascend, or a service would have no core; then
+    /// nothing has changed.
     ///
     /// # Panics
-    /// Where there is no steering policy.
+    /// If there is no steering policy.
     pub fn steer_among(&mut self, now: Time, cores: &[CoreId], keep_order: bool) -> Result<(), BuildError> {
         self.advance(now);
         assert!(self.steer.is_some(), "there is no steering policy");
@@ -39,7 +43,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         Ok(())
     }
 
-    /// The cores of each service, of these.
+    /// Returns the cores of each service among these cores.
     fn eligible_of(&self, cores: &[CoreId]) -> Result<IdVec<ServiceId, Vec<CoreId>>, BuildError> {
         if !cores.is_sorted_by(|a, b| a < b) || cores.last().is_some_and(|last| last.index() >= self.cores.len()) {
             return Err(BuildError::set_up(format!(

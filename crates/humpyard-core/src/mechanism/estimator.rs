@@ -1,4 +1,4 @@
-//! Whom the mechanism asks what a packet costs.
+//! The estimator that the mechanism uses.
 
 use alloc::boxed::Box;
 
@@ -11,19 +11,19 @@ use crate::unit::Work;
 /// The estimator of a run.
 #[derive(Debug)]
 pub(super) enum Estimator {
-    /// The table of the configuration, without a detour.
+    /// The table of the configuration, called without indirection.
     Table(IdVec<ServiceId, LinearCost>),
     Other(Box<dyn Estimate + Send>),
 }
 
 impl Estimator {
-    /// Whether it may look at what the driver knows of the work.
+    /// Whether it may read the driver's value of the work.
     #[inline(always)]
     pub(super) fn heeds_driver(&self) -> bool {
         matches!(self, Self::Other(_))
     }
 
-    /// Whether it is a table of just these lines.
+    /// Whether it is a table with exactly these entries.
     pub(super) fn is_table(&self, lines: &[LinearCost]) -> bool {
         matches!(self, Self::Table(table) if table.as_slice() == lines)
     }
@@ -32,7 +32,7 @@ impl Estimator {
     pub(super) fn of(&self, packet: &Packet) -> Work {
         match self {
             Self::Table(lines) => lines[packet.service].work(packet.length),
-            // A copy, so that the packet of other runs need not be in memory.
+            // A copy, so that other runs can keep their packet in registers.
             Self::Other(estimate) => estimate.estimate(&{ *packet }),
         }
     }

@@ -1,8 +1,10 @@
-//! The exit: packets of a flow leave in the order in which they came in, however they were served.
+//! The exit: packets of a flow leave in the order in which they came in, whatever the order of
+//! their service.
 //!
-//! Every accepted packet is stamped with its place in its flow. One that is done before an earlier one waits here, no longer
-//! than the timeout, and no more packets than there are places; then the missing ones have missed their turn: they are
-//! waited for no more, and leave, counted, when they come.
+//! Every accepted packet is stamped with its place in its flow. A packet that is done before an
+//! earlier one waits here. Both the time it waits and the number of waiting packets are limited. At
+//! a limit the exit gives up the missing packets: it waits for them no longer, counts them, and
+//! lets them leave when they come.
 
 use alloc::collections::VecDeque;
 
@@ -15,38 +17,38 @@ use crate::unit::Time;
 /// How packets are put back in order when they leave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ExitOrder {
-    /// Most packets that wait for earlier ones, from 1.
+    /// Most packets that may wait for earlier ones, from 1.
     pub packets: u32,
-    /// The longest that a packet waits for earlier ones.
+    /// The longest time that a packet waits for earlier ones.
     pub timeout: Time,
 }
 
-/// A packet that has waited for earlier ones, and leaves.
+/// A packet that waited for earlier ones and leaves now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Exit {
-    /// Its place until now.
+    /// The place that it had.
     pub place: ExitSlot,
     /// The packet.
     pub packet: Packet,
 }
 
-/// What became of packets at the exit.
+/// The account of the packets at the exit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct ExitAccount {
-    /// Packets that wait for earlier ones now.
+    /// Packets that now wait for earlier ones.
     pub held: u64,
-    /// Packets that waited, and left.
+    /// Packets that waited and then left.
     pub reordered: u64,
-    /// Packets that missed their turn, and left after later ones.
+    /// Packets that left after later packets of their flow, because the exit had given them up.
     pub missed_turn: u64,
-    /// Packets that were waited for no more, because of the timeout or for want of places.
+    /// Packets that the exit gave up because of the timeout or for lack of places.
     pub given_up: u64,
 }
 
 impl ExitAccount {
-    /// Adds packets that left, or wait, elsewhere.
+    /// Adds the account of another exit.
     pub const fn add(&mut self, other: Self) {
         self.held += other.held;
         self.reordered += other.reordered;
@@ -57,7 +59,7 @@ impl ExitAccount {
 
 const NONE: ExitSlot = ExitSlot(u32::MAX);
 
-/// What is known of one flow.
+/// The state of one flow.
 #[derive(Clone, Copy, Debug)]
 struct Flow {
     /// Stamp of the next packet to come in.
@@ -69,15 +71,15 @@ struct Flow {
     last: ExitSlot,
 }
 
-/// One place: a packet that waits, or the note that a packet will never come.
+/// One place: a waiting packet, or the note that a packet will never come.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     packet: Packet,
     stamp: u32,
-    /// Whether there is no packet: it was dropped or consumed.
+    /// Whether the place is only a note: its packet was dropped or consumed.
     gone: bool,
     deadline: Time,
-    /// The next place of the flow, by stamp, or of the free list.
+    /// The next place of the flow by stamp, or of the free list.
     next: ExitSlot,
     /// The place before it of the flow, by stamp.
     previous: ExitSlot,
@@ -95,15 +97,15 @@ pub(super) struct ExitBuffer {
     free: ExitSlot,
     oldest: ExitSlot,
     newest: ExitSlot,
-    /// Most places in the lines of flows, and how many there are.
+    /// Most places that may be in the lines of flows, and how many are.
     waiting_max: usize,
     waiting: usize,
-    /// Places whose packets leave, until the driver has asked for them.
+    /// Places whose packets leave, until the driver has fetched them.
     leaving: VecDeque<ExitSlot>,
     account: ExitAccount,
 }
 
-/// `a` comes before `b`: stamps wrap around.
+/// Whether `a` comes before `b`: stamps wrap around.
 fn before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
 }
@@ -140,7 +142,7 @@ impl ExitBuffer {
         self.account
     }
 
-    /// Places taken: by packets that wait, and by notes that one will never come.
+    /// Returns the places taken: by waiting packets, and by notes that a packet will never come.
     #[inline]
     pub(super) fn waiting(&self) -> u64 {
         self.waiting as u64
@@ -155,8 +157,8 @@ impl ExitBuffer {
         stamp
     }
 
-    /// Lets a packet leave, or be gone, whose turn it is and behind which none waits. Returns whether it is such a
-    /// packet, as nearly all are.
+    /// Lets a packet leave or be gone if it is its turn and none waits behind it. Returns whether
+    /// this was the case, as for nearly all packets.
     #[inline(always)]
     pub(super) fn passes(&mut self, id: FlowId, stamp: u32) -> bool {
         let flow = &mut self.flows[id];
@@ -167,7 +169,7 @@ impl ExitBuffer {
         true
     }
 
-    /// A packet is done: its place if it must wait, none if it leaves now.
+    /// Takes a packet that is done. Returns the place where it must wait. `None`: it leaves now.
     #[inline]
     pub(super) fn on_done(&mut self, now: Time, packet: &Packet, stamp: u32) -> Option<ExitSlot> {
         if self.on_turn(packet.flow, stamp) {
@@ -176,7 +178,7 @@ impl ExitBuffer {
         self.on_done_out_of_turn(now, packet, stamp)
     }
 
-    /// Whether it is the turn of this packet, which leaves or is gone: nearly always.
+    /// Whether it is the turn of this packet, which leaves or is gone. True for nearly all packets.
     #[inline]
     fn on_turn(&mut self, id: FlowId, stamp: u32) -> bool {
         let flow = &mut self.flows[id];
@@ -199,7 +201,7 @@ impl ExitBuffer {
         Some(self.keep(now, packet, stamp, false))
     }
 
-    /// A packet was dropped or consumed: nobody waits for it.
+    /// Records that a packet was dropped or consumed, so no packet waits for it.
     #[inline]
     pub(super) fn on_gone(&mut self, now: Time, packet: &Packet, stamp: u32) {
         if !self.on_turn(packet.flow, stamp) {
@@ -213,8 +215,8 @@ impl ExitBuffer {
         if before(stamp, flow.leaving) {
             // It missed its turn already.
         } else if stamp.wrapping_add(1) == flow.entering {
-            // No packet came after it: the next one has its stamp, and there is nothing to note. So packets that are pushed
-            // out, however many, take no places.
+            // No packet came after it: the next one gets its stamp, and no note is necessary. So
+            // packets that are pushed out never take places.
             flow.entering = stamp;
         } else if self.free == NONE {
             self.give_up(packet.flow, stamp);
@@ -225,13 +227,13 @@ impl ExitBuffer {
         }
     }
 
-    /// When the packet that waits longest waits no more.
+    /// Returns when the packet that has waited longest stops waiting.
     #[inline]
     pub(super) fn next_timeout(&self) -> Option<Time> {
         (self.oldest != NONE).then(|| self.places[self.oldest].deadline)
     }
 
-    /// Lets go what has waited too long.
+    /// Releases packets that have waited too long.
     pub(super) fn on_timeout(&mut self, now: Time) {
         while self.next_timeout().is_some_and(|deadline| deadline <= now) {
             self.give_up_oldest();
@@ -275,7 +277,7 @@ impl ExitBuffer {
         assert_eq!(waiting + self.leaving.len() as u64, self.account.held, "packets held at the exit");
     }
 
-    /// Keeps a packet, or the note that there is none, until its turn comes.
+    /// Keeps a packet, or the note that it is gone, until its turn comes.
     fn keep(&mut self, now: Time, packet: &Packet, stamp: u32, gone: bool) -> ExitSlot {
         let at = self.free;
         assert_ne!(at, NONE, "packets that leave are asked for after every event");
@@ -298,8 +300,9 @@ impl ExitBuffer {
         at
     }
 
-    /// Puts a place into the line of its flow, by stamp. From the end, for each core is done with packets in their order: one
-    /// that is stuck would else have every other packet walk along all that wait for it.
+    /// Inserts a place into the line of its flow, by stamp. Searches from the end, because each
+    /// core completes packets in order. From the front, one stuck core would make every other
+    /// packet walk along all that wait for it.
     fn insert(&mut self, at: ExitSlot) {
         let Place { packet, stamp, .. } = self.places[at];
         let flow = &mut self.flows[packet.flow];
@@ -318,14 +321,14 @@ impl ExitBuffer {
         }
     }
 
-    /// Waits no more for the packets before the one that waits longest.
+    /// Gives up the packets that the longest-waiting packet waits for.
     fn give_up_oldest(&mut self) {
         let Place { packet, stamp, .. } = self.places[self.oldest];
         self.give_up(packet.flow, stamp);
         self.release_following(packet.flow);
     }
 
-    /// Waits no more for the missing packets of a flow before this stamp, whose turn it is then.
+    /// Gives up the missing packets of a flow before this stamp; it is then the turn of this stamp.
     fn give_up(&mut self, flow: FlowId, stamp: u32) {
         while before(self.flows[flow].leaving, stamp) {
             let Flow { leaving, first, .. } = self.flows[flow];
@@ -339,7 +342,7 @@ impl ExitBuffer {
         }
     }
 
-    /// Lets go the packets of a flow whose turn has come.
+    /// Releases the packets of a flow whose turn has come.
     fn release_following(&mut self, flow: FlowId) {
         while self.flows[flow].first != NONE {
             let at = self.flows[flow].first;
@@ -492,7 +495,7 @@ mod tests {
             left.extend(core::iter::from_fn(|| buffer.next_exit()).map(|exit| exit.packet));
             assert_eq!(left.len() + gone, entered as usize, "seed {seed}");
             let late = (0..4).map(|flow| late_of(&left, flow)).sum::<u64>();
-            // Who missed its turn may still be the first to leave, if those after it were dropped.
+            // A packet that missed its turn may still leave first, if those after it were dropped.
             assert!(late <= buffer.account().missed_turn, "seed {seed}: only who missed its turn is out of order");
             assert_eq!(buffer.account().held, 0);
         }

@@ -1,4 +1,4 @@
-//! What can be said of a decision, for people: questions that change nothing.
+//! Explanations of decisions, for people. These calls change nothing.
 
 use alloc::string::String;
 

@@ -1,16 +1,18 @@
-//! What a scheduler keeps for a family of policies, where the composition has one of it.
+//! The state that a scheduler keeps for a family of policies, if the composition has one.
 
 use core::marker::PhantomData;
 
-/// The policy `P` of a family with what the mechanism keeps beside it, `T`, if the composition has such a policy.
-/// Where `P` is [`Never`](super::Never), the compiler knows that there is none, and leaves out the code for it.
+/// The state `T` that the mechanism keeps for the policy `P` of a family, if the composition has
+/// such a policy. If `P` is [`Never`](super::Never), the compiler knows that there is none and
+/// omits its code.
 #[derive(Debug)]
 pub(super) struct Family<P, T> {
     kept: Kept<T>,
     policy: PhantomData<P>,
 }
 
-/// An `Option` with a byte that says which it is: cheaper to ask, at every step, than a value of `T` that cannot be.
+/// An `Option` with a separate tag byte: cheaper to test at every step than a value of `T` that
+/// cannot occur.
 #[derive(Debug)]
 #[repr(u8)]
 enum Kept<T> {
@@ -54,7 +56,7 @@ impl<P, T> Family<P, T> {
         self.as_ref().is_none()
     }
 
-    /// Converts what is kept, and the type of the policy with it.
+    /// Converts the state and its policy type.
     pub(super) fn map<P2, T2>(self, convert: impl FnOnce(T) -> T2) -> Family<P2, T2> {
         Family::new(match self.kept {
             Kept::Absent => None,

@@ -6,13 +6,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FlowOrder {
-    /// No: the sharing policy is offered a client's next packet when the one before it is complete. Packets of a
-    /// client stay in order, but under a policy that takes all clients as one.
-    // As it is called in journals of version 2.
+    /// No: the sharing policy is offered a client's next packet when the one before it is complete.
+    /// Packets of a client stay in order, except under a policy that treats all clients as one.
+    // The name in journals of version 2.
     #[serde(alias = "keep")]
     #[default]
     Hold,
-    /// Yes: more cores for one client, and packets may overtake, unless an exit
+    /// Yes: several cores may serve one client, and packets may overtake each other. An exit
+    /// ([`SchedulerConfig::exit`](crate::config::SchedulerConfig::exit)) can restore their order.
     /// ([`SchedulerConfig::exit`](crate::config::SchedulerConfig::exit)) puts them back in order.
     Free,
 }

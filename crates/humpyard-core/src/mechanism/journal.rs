@@ -1,5 +1,5 @@
-//! The journal: everything that was told to a scheduler or asked of it, with its answers, so that a run can be compared
-//! with another, and played again.
+//! The journal: every call of a scheduler with its answers. A run can so be compared with another,
+//! and replayed.
 
 use alloc::string::String;
 use core::fmt::Debug;
@@ -19,7 +19,7 @@ use crate::unit::{Time, Weight, Work};
 pub struct Record {
     /// When, in ns.
     pub now: Time,
-    /// What.
+    /// The event.
     pub event: Event,
 }
 
@@ -31,7 +31,7 @@ pub enum Event {
     Arrival {
         /// The packet, as the driver handed it over.
         packet: Packet,
-        /// The slot, or why there is none.
+        /// Its slot, or why it has none.
         answer: Arrival,
     },
     /// [`Scheduler::next_core`](super::Scheduler::next_core) named this core.
@@ -40,7 +40,7 @@ pub enum Event {
     Next {
         /// The core that asked.
         core: CoreId,
-        /// What it serves.
+        /// The packet that it serves.
         answer: Option<Given>,
     },
     /// [`Scheduler::on_completion`](super::Scheduler::on_completion), or
@@ -52,11 +52,11 @@ pub enum Event {
         busy: Time,
         /// Whether the packet ended at its service.
         ends: bool,
-        /// What it was charged.
+        /// The work that it was charged.
         used: Work,
         /// The next service of its chain.
         onward: Option<ServiceId>,
-        /// Where it waits for earlier packets of its flow.
+        /// The place where it waits for earlier packets of its flow.
         exit: Option<ExitSlot>,
     },
     /// [`Scheduler::next_effect`](super::Scheduler::next_effect) named this switch.
@@ -65,7 +65,7 @@ pub enum Event {
     Switched(CoreId),
     /// [`Scheduler::next_effect`](super::Scheduler::next_effect) named this dropped packet.
     Dropped(Slot, DropReason),
-    /// [`Scheduler::next_effect`](super::Scheduler::next_effect) named this place, whose packet left.
+    /// [`Scheduler::next_effect`](super::Scheduler::next_effect) named this place; its packet left.
     Exit(ExitSlot),
     /// [`Scheduler::on_timeout`](super::Scheduler::on_timeout).
     Timeout,
@@ -79,7 +79,7 @@ pub enum Event {
     Withhold(ClientId),
     /// [`Scheduler::end_withholding`](super::Scheduler::end_withholding).
     EndWithholding(ClientId),
-    /// Another policy took over: what the driver calls it.
+    /// Another policy took over; the driver's name for it.
     Swap(String),
 }
 
@@ -92,8 +92,8 @@ pub struct Given {
     pub cold: bool,
 }
 
-/// Where a scheduler writes its journal.
+/// The destination of a scheduler's journal.
 pub trait Journal: Debug {
-    /// One more record. A journal that cannot be written says so at its end, not here.
+    /// Writes one more record. A journal reports a failed write at its end, not here.
     fn record(&mut self, record: Record);
 }

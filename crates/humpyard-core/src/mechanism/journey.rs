@@ -1,4 +1,4 @@
-//! A packet's way: in, to a queue, to a core, on to the next service, out.
+//! The path of a packet: in, to a queue, to a core, on to the next service, out.
 
 use super::account::DropReason;
 use super::allocation::Allocation;
@@ -10,9 +10,8 @@ use crate::packet::Packet;
 use crate::policy::{Allocate, Cause, Share, Steer, Target, View};
 use crate::unit::{Time, WorkUnit};
 
-/// The steps that every packet takes have a constant parameter `PLAIN`. It is true where the run has
-/// none of the rare features that `Scheduler::is_plain` lists; the compiler then leaves out the code
-/// of these features.
+/// Every step of a packet has a constant parameter `PLAIN`. It is true if the run has none of the
+/// rare features that `Scheduler::is_plain` lists; the compiler then omits their code.
 impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     #[inline(always)]
     pub(super) fn accept<const PLAIN: bool>(&mut self, now: Time, packet: &Packet) -> Arrival {
@@ -49,7 +48,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         Arrival::Queued(slot)
     }
 
-    /// The packet waits until the steering policy says where it goes.
+    /// Keeps the packet without a queue until the steering policy decides. Returns its slot.
     #[inline(never)]
     fn hold_back(&mut self, packet: Packet) -> Slot {
         let slot = self.admit(&packet, &packet);
@@ -58,8 +57,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         slot
     }
 
-    /// The packet that arrived is accepted as `packet`, which differs from it in what the mechanism sets. Returns
-    /// its slot.
+    /// Accepts the packet that arrived as `packet`, which has the fields that the mechanism sets.
+    /// Returns its slot.
     #[inline(always)]
     fn admit(&mut self, arrived: &Packet, packet: &Packet) -> Slot {
         self.accepted += 1;
@@ -68,7 +67,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.slab.insert(arrived, packet, stamp)
     }
 
-    /// Puts a packet into a queue, and tells everybody.
+    /// Puts a packet into a queue, and informs the policies.
     #[inline(always)]
     pub(super) fn join<const PLAIN: bool>(&mut self, now: Time, slot: Slot, target: Option<Target>, queue: QueueId) {
         let state = &mut self.queues[queue];
@@ -98,7 +97,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         }
     }
 
-    /// Tells the allocation of a packet that joined a queue.
+    /// Informs the allocation of a packet that joined a queue.
     #[inline(always)]
     fn tell_arrival(&mut self, now: Time, queue: QueueId, service: ServiceId) {
         self.tell_waiting(queue);
@@ -108,8 +107,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.reassign(now, Cause::Arrival(service));
     }
 
-    /// The packet that the core, which neither switches nor is about to, serves next, and whether it is cold;
-    /// `first` is the first queue that the core pulls from.
+    /// Returns the packet that the core serves next, and whether it is cold. The core neither
+    /// switches nor is about to switch; `first` is the first queue that it pulls from.
     #[inline(always)]
     pub(super) fn dispatch<const PLAIN: bool>(
         &mut self,
@@ -155,7 +154,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         Some((slot, cold))
     }
 
-    /// Tells the allocation of a packet that went from a queue to a core.
+    /// Informs the allocation of a packet that went from a queue to a core.
     #[inline(always)]
     fn tell_dispatch(&mut self, now: Time, core: CoreId, queue: QueueId) {
         if let Some(allocation) = self.allocation.as_mut() {
@@ -167,7 +166,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         }
     }
 
-    /// Nothing waits for this service any more: cores that were free for it have nothing to do.
+    /// Handles that nothing waits for this service any more: cores that were free for it are idle.
     #[inline(always)]
     fn disappoint(&mut self, now: Time, service: ServiceId) {
         if self.allocation.as_ref().is_some_and(Allocation::has_hopes) {
@@ -184,8 +183,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         }
     }
 
-    /// The packet that the sharing policies give the core, which pulls from `first` first, and the queue that it
-    /// was in.
+    /// Returns the packet that the sharing policies give the core, and its queue. The core pulls
+    /// from `first` first.
     #[inline(always)]
     fn pull<const PLAIN: bool>(&mut self, now: Time, core: CoreId, first: QueueId) -> Option<(QueueId, Slot)> {
         let by_age = self.allocation.as_ref().is_some_and(|allocation| allocation.policy.heeds_oldest());
@@ -198,7 +197,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         })
     }
 
-    /// Nothing waits that this core may serve: it is not asked again before something has changed.
+    /// Records that nothing waits that this core may serve: it is not asked again before a change.
     pub(super) fn refuse(&mut self, now: Time, core: CoreId) {
         for id in self.cores[core].queues() {
             if self.queues[id].share.prefers_cores() {
@@ -212,7 +211,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         }
     }
 
-    /// The packet in this slot is done. If it has no further service, it can be read there until the next call.
+    /// Completes the packet in this slot. If it has no further service, it can be read there until
+    /// the next call.
     #[inline(always)]
     pub(super) fn complete<const PLAIN: bool>(&mut self, now: Time, slot: Slot, busy: Time, ends: bool) -> Done {
         let entry = self.slab.get(slot);
@@ -269,7 +269,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         Done { used, onward, ends, exit, cold }
     }
 
-    /// The packet has gone through all its services, or ends. Returns where it waits for earlier ones, if it must.
+    /// Takes a packet that has gone through all its services, or ends. Returns its place at the
+    /// exit, if it must wait.
     #[inline(always)]
     fn leave(&mut self, now: Time, slot: Slot, flow: FlowId, ends: bool) -> Option<ExitSlot> {
         let stamp = self.slab.remove(slot);
@@ -278,7 +279,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         if self.exit.as_mut()?.passes(flow, stamp) { None } else { self.leave_in_order(now, slot, stamp, ends) }
     }
 
-    /// Puts the packet that was in this slot in order with the others of its flow.
+    /// Puts the packet that was in this slot in order with the other packets of its flow.
     #[inline(never)]
     fn leave_in_order(&mut self, now: Time, slot: Slot, stamp: u32, ends: bool) -> Option<ExitSlot> {
         let packet = &self.slab.get(slot).packet;
@@ -293,7 +294,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         place
     }
 
-    /// Keeps what is known of the exit up to date.
+    /// Updates what the scheduler knows of the exit.
     pub(super) fn follow_exit(&mut self) {
         let Some(exit) = &self.exit else { return };
         self.timekeepers = self.timekeepers - self.waiting_out + exit.waiting();
@@ -301,7 +302,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.is_pending |= !exit.is_settled();
     }
 
-    /// The packet goes on to the next service of its chain, as if it arrived there.
+    /// Sends the packet on to the next service of its chain, as if it arrived there.
     pub(super) fn go_on(&mut self, now: Time, slot: Slot, service: ServiceId) {
         let before = self.slab.get(slot).packet;
         let mut packet = Packet { hop: before.hop + 1, arrival: now, service, estimate: 0, ..before };
@@ -316,7 +317,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         }
     }
 
-    /// Asks again about the packets held back, in their order, until one must wait.
+    /// Asks again about the packets that are held back, in order, until one must wait.
     #[inline]
     pub(super) fn release_held(&mut self, now: Time) {
         while let Some(slot) = self.steer.as_ref().and_then(|steer| steer.held.front()) {
@@ -345,7 +346,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         }
     }
 
-    /// A core is done with a packet: it has room again, and if it has nothing at all it goes, or is idle.
+    /// Releases a core that is done with a packet. It has room again; if it has no packet at all,
+    /// it leaves or is idle.
     #[inline]
     pub(super) fn release(&mut self, now: Time, core: CoreId, service: ServiceId, delay: Time) {
         if self.allocation.is_none() {
@@ -379,7 +381,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.reassign(now, Cause::Idle(core));
     }
 
-    /// The core has room.
+    /// Records that the core has room.
     #[inline]
     pub(super) fn offer(&mut self, core: CoreId) {
         if let Some(queue) = self.cores[core].only_queue() {
@@ -399,7 +401,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         }
     }
 
-    /// The core has no room any more.
+    /// Records that the core has no room any more.
     #[inline]
     fn withdraw(&mut self, core: CoreId) {
         if let Some(queue) = self.cores[core].only_queue() {
@@ -422,7 +424,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         moved.is_some()
     }
 
-    /// Makes the next move of the allocation policy for this cause. Returns the core that begins to switch, or will.
+    /// Makes the next move of the allocation policy for this cause. Returns the core that begins to
+    /// switch, or will.
     #[inline(always)]
     fn reassign_core(&mut self, now: Time, cause: Cause) -> Option<CoreId> {
         let cores = &self.cores;
@@ -453,7 +456,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         Some(steer.ask::<PLAIN>(now, packet, &view))
     }
 
-    /// The queue that the packet in this slot joined last.
+    /// Returns the queue that the packet in this slot joined last.
     pub(crate) fn queue_of_slot(&self, slot: Slot) -> QueueId {
         self.slab.get(slot).queue
     }
@@ -470,7 +473,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         }
     }
 
-    /// The service that a packet goes through after this one.
+    /// Returns the service after this one in the packet's chain.
     #[inline]
     pub(super) fn next_service(&self, packet: &Packet) -> Option<ServiceId> {
         self.plan.chains.get(packet.chain)?.get(usize::from(packet.hop) + 1).copied()

@@ -1,4 +1,4 @@
-//! Which queues there are, and who pulls from which.
+//! The layout of the queues: which exist, and which cores pull from which.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -11,26 +11,27 @@ use crate::id::{ChainId, CoreId, ElementId, Id, IdVec, QueueId, ServiceId};
 use crate::policy::{BuildError, Share, Target};
 use crate::unit::{Time, WorkUnit};
 
-/// Which queue a core pulls from, and a packet joins.
+/// The queue that a core pulls from and that a packet joins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Layout {
     /// One queue for all.
     Shared,
-    /// One for each core, and as the steering policy reaches further, for each element and for all: there is a steering
-    /// policy.
+    /// One for each core, used with a steering policy. A policy with a wider reach also has one for
+    /// each element, and one for all cores.
     PerCore,
-    /// One for each service: cores are allocated to services.
+    /// One for each service; used if cores are allocated to services.
     PerService,
 }
 
-/// Queues that a core pulls from, at most.
+/// Most queues that a core pulls from.
 pub(super) const PULLS_MAX: usize = 3;
 
 #[derive(Debug)]
 pub(super) struct Core {
-    /// Where it takes its packets from, first to last; where it took them from last while it switches.
+    /// The queues that it takes packets from, first to last; while it switches, the queues before
+    /// the switch.
     pub(super) queues: [QueueId; PULLS_MAX],
-    /// How many of them there are.
+    /// Number of these queues.
     pub(super) pulls: u8,
     pub(super) last_service: Option<ServiceId>,
     pub(super) in_service: u32,
@@ -42,7 +43,7 @@ impl Core {
         self.queues.into_iter().take(usize::from(self.pulls))
     }
 
-    /// The queue, where it pulls from one alone, which is nearly always.
+    /// Returns the queue if the core pulls from one alone, which is usual.
     #[inline]
     pub(super) fn only_queue(&self) -> Option<QueueId> {
         (self.pulls == 1).then_some(self.queues[0])
@@ -54,7 +55,7 @@ impl Core {
     }
 }
 
-/// What a scheduler was made for, and how its queues are laid out: what stays as it is.
+/// The fixed properties of a scheduler: its configuration and the layout of its queues.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) layout: Layout,
@@ -95,7 +96,7 @@ impl Plan {
         }
     }
 
-    /// Queues that there are at first; a steering policy that reaches further adds to them.
+    /// Returns the number of queues at first; a steering policy with a wider reach adds more.
     pub(super) fn queues(&self, services: usize) -> usize {
         match self.layout {
             Layout::Shared => 1,
@@ -104,17 +105,17 @@ impl Plan {
         }
     }
 
-    /// A queue from which so many cores pull.
+    /// Returns a queue from which `pulling` cores pull.
     pub(super) fn queue<Q: Share>(&self, share: Q, pulling: usize) -> Queue<Q> {
         let keep_order = self.flow_order == FlowOrder::Hold && pulling > 1;
         let kind = QueueKind { keep_order, push_out: self.push_out, by_age: self.by_age };
         Queue::new(share, self.clients, self.cores, kind)
     }
 
-    /// The target whose queue this is, where there is a steering policy.
+    /// Returns the target that this queue belongs to; needs a steering policy.
     #[inline]
     pub(super) fn target_of(&self, queue: QueueId) -> Target {
-        // Nearly always; and it takes no division, which is worth as much as the rest of a decision.
+        // The usual case. It avoids a division, which would cost as much as the rest of a decision.
         if queue.index() < self.cores {
             return Target::Core(CoreId(queue.0));
         }
@@ -127,7 +128,7 @@ impl Plan {
     }
 }
 
-/// Queues that tell clients apart have a place for each.
+/// Rejects too many queue entries: a queue that distinguishes clients has a place for each.
 pub(super) fn check_memory(share: &impl Share, queues: usize, clients: usize) -> Result<(), BuildError> {
     if !share.merges_clients() && queues.saturating_mul(clients) > PLACES_MAX {
         return Err(BuildError::too_large(format!(

@@ -1,16 +1,17 @@
-//! How many packets may be held, and which goes when there is no room.
+//! Limits on the packets held, and the packet to drop at a limit.
 
 use serde::{Deserialize, Serialize};
 
-/// Which packet goes when there is no room for one that arrives.
+/// The packet to drop if there is no room for an arriving one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WhenFull {
-    /// The one that arrives.
+    /// The arriving packet.
     #[default]
     Tail,
-    /// The newest of the client with the most packets waiting, if that is not the one that arrives: so a heavy client cannot
-    /// keep the light ones out. A client's head is never pushed out. O(log n) in the clients for every packet.
+    /// The newest packet of the client with the most packets waiting, or the arriving packet if its
+    /// own client has the most. So a heavy client cannot keep light ones out. A client's head is
+    /// never pushed out. O(log n) in the clients for every packet.
     LongestQueue,
 }
 
@@ -24,8 +25,8 @@ impl WhenFull {
     }
 }
 
-/// How many packets may be held, beyond the [`SchedulerConfig::packets`](crate::config::SchedulerConfig::packets) of
-/// the whole run.
+/// Limits on the packets held, in addition to the limit
+/// [`SchedulerConfig::packets`](crate::config::SchedulerConfig::packets) of the whole run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Limits {
@@ -33,12 +34,12 @@ pub struct Limits {
     pub queue: u32,
     /// Most packets waiting of one client in one queue.
     pub client: u32,
-    /// Which packet goes when a queue, or the whole run, has no room.
+    /// The packet to drop when a queue, or the whole run, has no room.
     pub when_full: WhenFull,
 }
 
 impl Default for Limits {
-    /// No limit but that of the run.
+    /// No limit except that of the run.
     fn default() -> Self {
         Self { queue: u32::MAX, client: u32::MAX, when_full: WhenFull::Tail }
     }
@@ -57,7 +58,7 @@ impl Limits {
         Self { client, ..self }
     }
 
-    /// Sets which packet goes when there is no room.
+    /// Sets which packet to drop when there is no room.
     #[must_use]
     pub const fn with_when_full(self, when_full: WhenFull) -> Self {
         Self { when_full, ..self }

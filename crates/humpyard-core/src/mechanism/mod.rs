@@ -1,7 +1,8 @@
-//! The mechanism: where packets wait, who is asked what and when, and the account of every packet.
+//! The mechanism: it holds the waiting packets, asks the policies, and accounts for every packet.
 //!
-//! [`Scheduler`] holds the packets and asks the policies; it knows no clock and no thread. Simulator and data plane are
-//! two drivers that call the same methods: [`Scheduler::on_arrival`], [`Scheduler::next`], [`Scheduler::on_completion`].
+//! [`Scheduler`] has no clock and no thread. The simulator and the data plane are two drivers that
+//! call the same methods: [`Scheduler::on_arrival`], [`Scheduler::next`],
+//! [`Scheduler::on_completion`].
 
 mod account;
 mod allocation;

@@ -1,4 +1,4 @@
-//! Calls of a run without rare features, for a driver that has its loop compiled for such runs alone.
+//! Calls for runs without rare features, for a driver whose loop is compiled for such runs alone.
 
 use super::answer::{Arrival, Done};
 use super::limits::Limits;
@@ -21,20 +21,20 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.accept_any(now, packet)
     }
 
-    /// As [`Scheduler::next_core`] and [`Scheduler::next`] in one, in a run that the caller knows to be plain. The
-    /// packet is
-    /// `None` if the core may serve nothing after all.
+    /// [`Scheduler::next_core`] and [`Scheduler::next`] in one call, for a run that the caller
+    /// knows to be plain. The packet is `None` if the core may serve nothing after all.
     #[inline(always)]
     pub(crate) fn take_plain(&mut self, now: Time) -> Option<(CoreId, Option<(Slot, bool)>)> {
         self.expect_settled();
         self.expect_plain::<true>();
-        // A core that moves is withdrawn from its queue, so this one does not.
+        // A core that moves is withdrawn from its queue, so this core does not move.
         let (queue, core) = self.find_core(now)?;
         self.advance_as::<true>(now);
         Some((core, self.dispatch::<true>(now, core, queue)))
     }
 
-    /// As [`Scheduler::on_completion`] in a run that the caller knows to be plain; as [`Scheduler::on_end`] if it `ends` here.
+    /// As [`Scheduler::on_completion`], in a run that the caller knows to be plain; as
+    /// [`Scheduler::on_end`] if `ends`.
     /// The packet can be read in its slot until the next call.
     #[inline(always)]
     pub(crate) fn on_plain_completion(&mut self, now: Time, slot: Slot, busy: Time, ends: bool) -> Done {
@@ -44,7 +44,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.complete::<true>(now, slot, busy, ends)
     }
 
-    /// Checks, where assertions are on, that a caller who takes the run for plain is right.
+    /// Checks, where assertions are on, that a caller may treat the run as plain.
     #[inline(always)]
     pub(super) fn expect_plain<const PLAIN: bool>(&self) {
         debug_assert!(!PLAIN || self.is_plain, "the run has a rare feature");

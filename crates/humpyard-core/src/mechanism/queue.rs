@@ -1,4 +1,4 @@
-//! One queue: a sharing policy, and first-in-first-out packets per client.
+//! One queue: a sharing policy, and a first-in-first-out line of packets for each client.
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -10,7 +10,7 @@ use crate::policy::Share;
 use crate::storage::{IdSet, IndexedHeap};
 use crate::unit::{Time, Weight, Work};
 
-/// The packets of a client. An index of it is a shift.
+/// The packets of a client. The size makes indexing a shift.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
 struct Backlog {
@@ -19,9 +19,9 @@ struct Backlog {
     waiting: u32,
     /// Packets in service that the sharing policy dispatched.
     in_service: u32,
-    /// Packets in service that a policy before it dispatched.
+    /// Packets in service that an earlier policy dispatched.
     foreign: u32,
-    /// Of the packets waiting, the newest that the sharing policy does not know of.
+    /// The newest waiting packets that the sharing policy does not know of.
     untold: u32,
     /// Whether it is withheld from the sharing policy.
     withheld: bool,
@@ -31,26 +31,27 @@ impl Backlog {
     const EMPTY: Self =
         Self { head: NONE, tail: NONE, waiting: 0, in_service: 0, foreign: 0, untold: 0, withheld: false };
 
-    /// Whether the sharing policy must not know of the client: it would serve its packets too
-    /// early.
+    /// Whether the sharing policy must not know of the client, because it would serve its packets
+    /// too early.
     #[inline]
     fn is_hidden(&self, one_at_a_time: bool) -> bool {
         self.withheld || (one_at_a_time && self.foreign > 0)
     }
 
-    /// Packets waiting that the sharing policy knows of; `PLAIN`: all of them.
+    /// Returns the number of waiting packets that the sharing policy knows of; `PLAIN`: all of
+    /// them.
     #[inline(always)]
     fn told<const PLAIN: bool>(&self) -> u32 {
         if PLAIN { self.waiting } else { self.waiting - self.untold }
     }
 }
 
-/// What the user of a queue asks it for.
+/// The options of a queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QueueKind {
     /// Whether clients keep their order on several cores.
     pub(super) keep_order: bool,
-    /// Whether the longest line gives way.
+    /// Whether the longest line loses a packet when there is no room.
     pub(super) push_out: bool,
     /// Whether the user asks which packet has waited longest.
     pub(super) by_age: bool,
@@ -65,10 +66,10 @@ pub(super) struct Queue<Q> {
     pub(super) waiting: u32,
     /// Packets that have joined so far.
     joined: u64,
-    /// Whether the queue links its waiting packets in the order in which they joined. It does so if it tells clients apart and
-    /// its user asks which packet has waited longest.
+    /// Whether the queue links its waiting packets in the order in which they joined. It does so if
+    /// it distinguishes clients and its user asks which packet has waited longest.
     is_linked: bool,
-    /// The first and the last of these.
+    /// The first and last of the linked packets.
     oldest: Slot,
     newest: Slot,
     /// The cores that pull from this queue, have room for a packet, and may find one.
@@ -78,7 +79,7 @@ pub(super) struct Queue<Q> {
     merged: bool,
     /// Whether a client's next head is offered only when the packet before it is complete.
     one_at_a_time: bool,
-    /// The clients by packets waiting, most first, where the longest line gives way.
+    /// The clients by packets waiting, most first; kept if the longest line loses packets.
     longest: Option<IndexedHeap<ClientId, Reverse<u32>>>,
 }
 
@@ -135,13 +136,14 @@ impl<Q: Share> Queue<Q> {
         self.backlogs[charged].waiting
     }
 
-    /// The client with the most packets waiting, and how many they are.
+    /// Returns the client with the most packets waiting, and their number.
     pub(super) fn longest(&self) -> Option<(ClientId, u32)> {
         let (Reverse(waiting), client) = self.longest.as_ref()?.peek()?;
         Some((client, waiting))
     }
 
-    /// When the packet arrived that has waited longest. Only a queue with [`QueueKind::by_age`] knows.
+    /// Returns when the longest-waiting packet arrived. Only a queue with [`QueueKind::by_age`]
+    /// knows.
     pub(super) fn oldest(&self, slab: &Slab) -> Option<Time> {
         let first = if self.merged { self.backlogs[ClientId(0)].head } else { self.oldest };
         (self.waiting > 0).then(|| slab.get(first).packet.arrival)
@@ -157,14 +159,14 @@ impl<Q: Share> Queue<Q> {
         self.backlogs.iter().flat_map(of_client)
     }
 
-    /// Whether a core has found nothing since the queue last changed. The second question costs nothing where the
-    /// type of the policy answers it.
+    /// Whether a core has found nothing since the queue last changed. `prefers_cores` is free if
+    /// the policy's type answers it.
     #[inline(always)]
     fn has_refused(&self) -> bool {
         !self.refused.is_empty() && self.share.prefers_cores()
     }
 
-    /// This core has room.
+    /// Records that this core has room.
     #[inline]
     pub(super) fn offer_core(&mut self, core: CoreId) {
         self.free.insert(core);
@@ -173,7 +175,7 @@ impl<Q: Share> Queue<Q> {
         }
     }
 
-    /// This core has no room any more, or pulls from here no more.
+    /// Records that this core has no room any more, or no longer pulls from here.
     #[inline]
     pub(super) fn withdraw_core(&mut self, core: CoreId) {
         self.free.remove(core);
@@ -182,7 +184,8 @@ impl<Q: Share> Queue<Q> {
         }
     }
 
-    /// This core found nothing that it may serve: it is asked again when the queue has changed.
+    /// Records that this core found nothing that it may serve: it is asked again after the queue
+    /// changes.
     pub(super) fn refuse_core(&mut self, core: CoreId) {
         if self.free.contains(core) {
             self.free.remove(core);
@@ -190,7 +193,7 @@ impl<Q: Share> Queue<Q> {
         }
     }
 
-    /// Something has changed: whoever found nothing may find something.
+    /// Handles a change: a core that found nothing may now find something.
     #[inline]
     pub(super) fn forgive_cores(&mut self) {
         if self.has_refused() {
@@ -252,7 +255,7 @@ impl<Q: Share> Queue<Q> {
         packet
     }
 
-    /// Offers the head of a client of which the sharing policy knew nothing that waits.
+    /// Offers the head of a client; the sharing policy knew of no packet of it that waits.
     #[inline(always)]
     fn offer_first(&mut self, now: Time, client: ClientId, head: &Packet, in_service: u32) {
         if in_service == 0 {
@@ -262,8 +265,8 @@ impl<Q: Share> Queue<Q> {
         }
     }
 
-    /// Tells the sharing policy of no more packets of this client, and takes back those that it knows of but for a head that
-    /// was offered already: to the policy it looks like a client that sends no more.
+    /// Stops reporting packets of this client to the sharing policy, and takes back the known ones,
+    /// except a head that was offered. To the policy it looks like a client that sends no more.
     pub(super) fn withhold(&mut self, now: Time, client: ClientId, slab: &Slab) {
         if self.merged {
             return;
@@ -280,7 +283,7 @@ impl<Q: Share> Queue<Q> {
         }
     }
 
-    /// The client is withheld no more: its packets arrive for the sharing policy now.
+    /// Ends the withholding of the client: its packets now arrive for the sharing policy.
     pub(super) fn release(&mut self, now: Time, client: ClientId, slab: &Slab) {
         if self.merged {
             return;
@@ -289,7 +292,7 @@ impl<Q: Share> Queue<Q> {
         self.tell_rest(now, client, slab);
     }
 
-    /// Tells the sharing policy of the packets that it does not know of, if it may know of them.
+    /// Reports the packets that the sharing policy does not know of, if it may know of them.
     fn tell_rest(&mut self, now: Time, client: ClientId, slab: &Slab) {
         let backlog = self.backlogs[client];
         if backlog.is_hidden(self.one_at_a_time) {
@@ -309,7 +312,7 @@ impl<Q: Share> Queue<Q> {
         }
     }
 
-    /// Which of the free cores, of which there are several, is asked first.
+    /// Returns which of several free cores is asked first.
     pub(super) fn place(&mut self, now: Time) -> CoreId {
         let core = self.share.place(now, &self.free);
         debug_assert!(self.free.contains(core), "core {core} is not free");
@@ -353,7 +356,7 @@ impl<Q: Share> Queue<Q> {
         Some(slot)
     }
 
-    /// A packet of this queue, `entry`, is done at `core`.
+    /// Completes a packet of this queue, `entry`, at `core`.
     #[inline(always)]
     pub(super) fn complete<const PLAIN: bool>(
         &mut self,
@@ -412,8 +415,9 @@ impl<Q: Share> Queue<Q> {
         slot
     }
 
-    /// Goes over to another sharing policy, in an order of clients of its own: it hears of the waiting packets in the order
-    /// in which they joined, and of those in service when they are done.
+    /// Replaces the sharing policy with a fresh queue's, which has its own order of clients. The
+    /// new policy learns of waiting packets in the order in which they joined, and of packets in
+    /// service when they are done.
     pub(super) fn take_over(&mut self, now: Time, mut fresh: Self, in_service: &[Slot], slab: &mut Slab) {
         core::mem::swap(&mut fresh.free, &mut self.free);
         core::mem::swap(&mut fresh.refused, &mut self.refused);
@@ -435,7 +439,7 @@ impl<Q: Share> Queue<Q> {
             let id = slab.get(slot).queue;
             self.enqueue::<false>(now, slot, id, true, slab);
         }
-        // Cores that the policy before refused, even if this one refuses none.
+        // Cores that the earlier policy refused, even if this one refuses none.
         self.forgive_all();
     }
 
@@ -448,7 +452,7 @@ impl<Q: Share> Queue<Q> {
         self.share.on_client_end(now, client);
     }
 
-    /// Merged clients have no weights of their own.
+    /// Sets the weight of a client; merged clients have no weights of their own.
     pub(super) fn set_weight(&mut self, now: Time, client: ClientId, weight: Weight) {
         if !self.merged {
             self.share.set_weight(now, client, weight);
@@ -486,7 +490,7 @@ impl<Q: Share> Queue<Q> {
         self.share.check();
     }
 
-    /// Puts a packet at the end of the line of all.
+    /// Appends a packet to the line of all packets.
     fn link(&mut self, slot: Slot, slab: &mut Slab) {
         let entry = slab.get_mut(slot);
         (entry.older, entry.newer) = (self.newest, NONE);
@@ -497,7 +501,7 @@ impl<Q: Share> Queue<Q> {
         self.newest = slot;
     }
 
-    /// Takes a packet out of the line of all.
+    /// Removes a packet from the line of all packets.
     fn unlink(&mut self, slot: Slot, slab: &mut Slab) {
         let Entry { older, newer, .. } = *slab.get(slot);
         match older {

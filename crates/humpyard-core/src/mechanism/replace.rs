@@ -1,8 +1,10 @@
-//! Replacement: a scheduler with other cores, other families of policies, or other weights goes on where this one is.
+//! Replacement: a scheduler with other cores, families of policies or weights takes the place of
+//! this one.
 //!
-//! A hot swap (`swap.rs`) keeps queues and cores, and goes on while packets are in service. A replacement builds everything
-//! anew, and so has to wait until nothing is in service: a packet in service on a core that the new layout does not have, or
-//! whose flow goes elsewhere, could be overtaken.
+//! A hot swap (`swap.rs`) keeps queues and cores, and works while packets are in service. A
+//! replacement rebuilds everything, so it must wait until no packet is in service. Otherwise a
+//! packet could be overtaken: its core may not exist in the new layout, or its flow may go
+//! elsewhere.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -15,7 +17,7 @@ use crate::policy::{Allocate, BuildError, Share, Steer, Target};
 use crate::unit::Time;
 
 impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
-    /// Cores, as many as it was made for.
+    /// Returns the number of cores that the scheduler was made for.
     pub fn cores(&self) -> usize {
         self.cores.len()
     }
@@ -25,17 +27,24 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.cores.iter().all(|core| core.in_service == 0)
     }
 
-    /// `fresh`, which has had no packet, goes on where this scheduler is, and has its place from now on; what was here before is
-    /// the answer, of which nothing is left but memory to give back, and that takes a while. Packets keep
-    /// their slots; they are steered and queued anew in the order in which they came in, so flows keep their order. The account
-    /// goes on, and so do the order at the exit, what is split, and weights given on the way. Switches that a driver was told of
-    /// are void. Limits of queues and clients count for packets that come later. O(n log n) in the packets waiting.
+    /// Replaces this scheduler with `fresh`, which has had no packet. Returns the old scheduler;
+    /// drop it off the hot path, because freeing its memory takes time.
+    ///
+    /// * Packets keep their slots. They are steered and queued again in the order in which they
+    ///   came in, so flows keep their order.
+    /// * The account, the order at the exit, the split flows and changed weights continue.
+    /// * Switches already reported to a driver become void.
+    /// * Limits of queues and clients apply only to later packets.
+    ///
+    /// O(n log n) in the packets waiting.
     ///
     /// # Errors
-    /// If `fresh` was made for other numbers of packets, flows or clients, or for other chains; then nothing has changed.
+    /// `fresh` was made for other numbers of packets, flows or clients, or for other chains; then
+    /// nothing has changed.
     ///
     /// # Panics
-    /// If a packet is in service, if the driver has not yet asked for packets dropped, or if there is a journal, which has no
+    /// If a packet is in service, if the driver has not fetched all dropped packets, or if there is
+    /// a journal, which has no record for a replacement.
     /// word for this.
     pub fn replace(&mut self, now: Time, mut fresh: Self) -> Result<Self, BuildError> {
         self.advance(now);
@@ -63,7 +72,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         Ok(before)
     }
 
-    /// Refuses another scheduler whose packets, flows or clients are not those of this one.
+    /// Rejects another scheduler whose packets, flows or clients differ from this one's.
     fn check_alike(&self, fresh: &Self) -> Result<(), BuildError> {
         let alike = [
             ("packets", self.plan.packets_max == fresh.plan.packets_max && self.plan.push_out == fresh.plan.push_out),
@@ -80,7 +89,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         }
     }
 
-    /// The packets waiting, those held back too, as they came in, with their places in that order.
+    /// Returns the waiting packets, including those held back, in the order in which they came in,
+    /// with their sequence numbers.
     fn waiting_by_sequence(&self) -> Vec<(u64, Slot)> {
         let queued = self.queues.iter().flat_map(|queue| queue.waiting_slots(&self.slab));
         let held = self.steer.as_ref().and_then(|steer| steer.held.front());
@@ -90,12 +100,12 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         });
         let of_slot = |slot| (self.slab.get(slot).packet.sequence, slot);
         let mut waiting: Vec<_> = queued.chain(held).map(of_slot).collect();
-        // Each queue has its packets in order already, and this sort merges what is.
+        // Each queue is in order already, so this sort merges sorted runs.
         waiting.sort_by_key(|&(sequence, _)| sequence);
         waiting
     }
 
-    /// A packet that has its slot already is steered and queued.
+    /// Steers and queues a packet that already has its slot.
     fn queue_anew(&mut self, now: Time, slot: Slot) {
         let packet = self.slab.get(slot).packet;
         match self.steer::<false>(now, &packet, true) {

@@ -1,4 +1,4 @@
-//! Playing a journal again: a fresh scheduler does what a record says, and its answers are compared.
+//! Replay of a journal: a fresh scheduler repeats each recorded call, and its answers are compared.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -8,26 +8,26 @@ use super::journal::{Event, Given, Record};
 use super::scheduler::Scheduler;
 use crate::policy::{Allocate, Share, Steer};
 
-/// The first record of a journal to which a scheduler gave another answer.
+/// The first record of a journal for which a scheduler gave a different answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Divergence {
-    /// What the journal says.
+    /// The record in the journal.
     pub expected: Record,
-    /// What the scheduler did.
+    /// The scheduler's answer, as text.
     pub found: String,
-    /// Its answer, where it gave one.
+    /// The scheduler's answer, if it gave one.
     pub answer: Option<Box<Event>>,
 }
 
 impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
-    /// Does what the record says, and compares the answer.
+    /// Repeats the recorded call, and compares the answer.
     ///
     /// # Errors
-    /// Another answer than the record's.
+    /// The answer differs from the record's.
     ///
     /// # Panics
-    /// At [`Event::Swap`]: only who knows policies by name can play it.
+    /// At [`Event::Swap`]: to replay it, the caller must know policies by name.
     pub fn replay(&mut self, record: &Record) -> Result<(), Divergence> {
         let now = record.now;
         let found = match record.event.clone() {

@@ -11,8 +11,8 @@ impl<S, Q, A> Scheduler<S, Q, A> {
         (steer, &self.queues[QueueId(0)].share, allocate)
     }
 
-    /// Converts the type of each policy; everything else stays as it is. A host that knows which
-    /// policies it has can so run a scheduler that was compiled for these alone. O(queues).
+    /// Converts the type of each policy; everything else stays the same. So a host that knows its
+    /// policies can run a scheduler compiled for these alone. O(queues).
     pub fn retype<S2, Q2, A2>(
         self,
         steer: impl FnOnce(S) -> S2,

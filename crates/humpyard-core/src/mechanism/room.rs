@@ -1,4 +1,4 @@
-//! Room for packets: who is dropped, and why.
+//! Room for packets: which packet is dropped, and why.
 
 use super::account::DropReason;
 use super::answer::Arrival;
@@ -8,8 +8,9 @@ use crate::policy::{Allocate, Share, Steer, Target};
 use crate::unit::Time;
 
 impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
-    /// Finds room for a packet of this client in this queue, by pushing out another where that is how it is done; `full` says
-    /// whether the run has no room for it either. Why there is none, if there is none.
+    /// Finds room for a packet of this client in this queue; where that is configured, it pushes
+    /// out another packet. `full` says whether the whole run has no room. Returns why there is no
+    /// room. `None`: there is room.
     #[inline]
     pub(super) fn make_room(&mut self, now: Time, queue: QueueId, client: ClientId, full: bool) -> Option<DropReason> {
         let state = &self.queues[queue];
@@ -50,7 +51,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.drop_held(now, slot, DropReason::PushedOut);
     }
 
-    /// Drops a packet that has a slot, and is in no queue.
+    /// Drops a packet that has a slot but is in no queue.
     pub(super) fn drop_held(&mut self, now: Time, slot: Slot, reason: DropReason) {
         let entry = self.slab.get_mut(slot);
         entry.reason = reason;

@@ -24,7 +24,7 @@ use crate::policy::{Allocate, BuildError, Cause, CoreView, Estimate, Policy, Rea
 use crate::storage::IdSet;
 use crate::unit::{Time, Weight};
 
-/// Stands for the policy of a family that a composition does without.
+/// Stands for the policy of a family that a composition does not use.
 #[derive(Clone, Copy, Debug)]
 pub enum Never {}
 
@@ -44,51 +44,56 @@ impl Allocate for Never {
 
 /// The packets, their queues, and the policies that order them.
 ///
-/// Which policies are there lays out the queues: with a steering policy one for each core, and as far as it reaches one for
-/// each element and one for all; else with an allocation one for each service; else one for all. Each queue has a sharing
-/// policy of its own.
+/// The policies present determine the layout of the queues:
 ///
-/// After every call a driver asks [`Scheduler::next_effect`] until there is none.
+/// * With a steering policy there is one queue for each core. A policy with a wider reach adds one
+///   for each element and one for all cores.
+/// * Without steering but with an allocation there is one queue for each service.
+/// * Otherwise there is one queue for all.
+///
+/// Each queue has its own sharing policy.
+///
+/// After every call a driver calls [`Scheduler::next_effect`] until it returns `None`.
 #[derive(Debug)]
 pub struct Scheduler<S, Q, A> {
     pub(super) plan: Plan,
     pub(super) now: Time,
 
-    // The policies; those of sharing are in the queues.
+    // The policies, except the sharing policies, which are in the queues.
     pub(super) steer: Family<S, Steering<S>>,
     pub(super) allocation: Family<A, Allocation<A>>,
     pub(super) estimate: Estimator,
-    /// Policies that keep time, as one if there are any, and packets at the exit: whoever may want to be told of
-    /// the time.
+    /// Possible users of timers: the policies that keep time count as one, and each packet at the
+    /// exit as one.
     pub(super) timekeepers: u64,
 
     // The packets.
     pub(super) slab: Slab,
     pub(super) queues: IdVec<QueueId, Queue<Q>>,
-    /// Queues in which packets wait and something may have changed since they were last found to have nothing for a core.
+    /// Queues with waiting packets that may have changed since they last had nothing for a core.
     pub(super) candidates: IdSet<QueueId>,
-    /// Packets that were dropped after they had a slot, until the driver has asked for them.
+    /// Packets that were dropped after they had a slot, until the driver has fetched them.
     pub(super) dropped: Line,
-    /// Whether there may be such packets, or packets that leave the exit, or cores that begin to switch: until the
-    /// driver has asked and there was none.
+    /// Whether there may be such packets, packets that leave the exit, or cores that begin to
+    /// switch. Cleared when the driver asks and there is none.
     pub(super) is_pending: bool,
     /// The weights that clients were given on the way, for sharing policies that come later.
     pub(super) reweighed: IdVec<ClientId, Option<Weight>>,
 
     // The cores.
     pub(super) cores: IdVec<CoreId, Core>,
-    /// What steering policies see of them. Kept up to date where there is one.
+    /// The cores as steering policies see them. Updated only with a steering policy.
     pub(super) views: IdVec<CoreId, CoreView>,
     /// The cores that may serve each service.
     pub(super) eligible: IdVec<ServiceId, Vec<CoreId>>,
 
-    // What few runs have.
+    // Features that few runs have.
     pub(super) exit: Option<ExitBuffer>,
     pub(super) split: Option<Splitter>,
     pub(super) journal: Option<Box<dyn Journal + Send>>,
-    /// Whether the run has none of these rare features: chains, split flows, limits of queues or
-    /// clients, cores with several queues, a journal; and no policy has taken over, no core come or gone, no
-    /// client been withheld. Each call checks it once.
+    /// Whether the run has none of the rare features. These are chains, split flows, limits of
+    /// queues or clients, cores with several queues, and a journal. Also, no policy has taken over,
+    /// no core has come or gone, and no client has been withheld. Each call checks this flag once.
     pub(super) is_plain: bool,
 
     // The account.
@@ -99,10 +104,12 @@ pub struct Scheduler<S, Q, A> {
 }
 
 impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
-    /// A scheduler for this run; `share` makes the sharing policy of each queue. All memory is allocated here.
+    /// Returns a scheduler for this run; `share` makes the sharing policy of each queue. All memory
+    /// is allocated here.
     ///
     /// # Errors
-    /// What `share` gives, what [`SchedulerConfig::check`] rejects, and policies that do not go together.
+    /// The error of `share`, an error of [`SchedulerConfig::check`], or policies that do not work
+    /// together.
     pub fn new(
         config: &SchedulerConfig,
         steer: Option<S>,
@@ -137,7 +144,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             allocation: Family::new(allocation),
             estimate: Estimator::Table(config.estimates.iter().copied().collect()),
             timekeepers: 0,
-            // One more, for a packet that is pushed out and not yet asked for.
+            // One extra slot, for a packet that is pushed out and not yet fetched.
             slab: Slab::new(config.packets + usize::from(plan.push_out)),
             queues,
             candidates: IdSet::new(0),
@@ -164,14 +171,14 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         Ok(scheduler)
     }
 
-    /// With this estimator instead of the table of the configuration.
+    /// Sets the estimator that replaces the table of the configuration.
     #[must_use]
     pub fn with_estimate(mut self, estimate: Box<dyn Estimate + Send>) -> Self {
         self.estimate = Estimator::Other(estimate);
         self
     }
 
-    /// With a journal of every call from now on.
+    /// Writes a journal of every call from now on.
     #[must_use]
     pub fn with_journal(mut self, journal: Box<dyn Journal + Send>) -> Self {
         self.journal = Some(journal);
@@ -179,7 +186,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self
     }
 
-    /// A packet arrives: it is steered and queued, or dropped for a named reason.
+    /// Takes a packet that arrives: it is steered and queued, or dropped for a stated reason.
     #[inline(always)]
     pub fn on_arrival(&mut self, now: Time, packet: &Packet) -> Arrival {
         self.on_arrival_as::<false>(now, packet)
@@ -192,10 +199,12 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         answer
     }
 
-    /// A core that has room, and for which something may wait; none if there is none. Ask it with [`Scheduler::next`], and
-    /// then this again, until there is none: then every core has what it can have.
+    /// Returns a core that has room and may have a packet waiting for it. `None`: there is no such
+    /// core. Call [`Scheduler::next`] for the core, and repeat until `None`: then no core can take
+    /// more packets.
     ///
-    /// Cores come by ascending queue, and within a queue as the allocation, else the sharing policy, places packets.
+    /// Cores come by ascending queue; within a queue in the order in which the allocation, or else
+    /// the sharing policy, places packets.
     #[inline(always)]
     pub fn next_core(&mut self, now: Time) -> Option<CoreId> {
         let (_, core) = self.find_core(now)?;
@@ -203,7 +212,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         Some(core)
     }
 
-    /// The core that [`Scheduler::next_core`] returns, and the queue in which something waits for it.
+    /// Returns the core for [`Scheduler::next_core`], and the queue in which packets wait for it.
     #[inline(always)]
     pub(super) fn find_core(&mut self, now: Time) -> Option<(QueueId, CoreId)> {
         while let Some(id) = self.candidates.first() {
@@ -224,9 +233,10 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         None
     }
 
-    /// The packet that `core` serves next; none if nothing waits that it may serve.
+    /// Returns the packet that `core` serves next. `None`: no packet waits that it may serve.
     ///
-    /// A driver may ask again before the first packet is complete, and so hand a core several in a row.
+    /// A driver may call this again before the first packet is complete, to hand a core several
+    /// packets in a row.
     #[inline]
     pub fn next(&mut self, now: Time, core: CoreId) -> Option<Dispatch> {
         let (slot, cold) = self.take(now, core)?;
@@ -262,8 +272,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         &self.slab.get(slot).packet
     }
 
-    /// The packet in `slot` is done; its core was busy with it for `busy`. It goes on to the next service of its chain, if
-    /// there is one.
+    /// Completes the packet in `slot`; its core was busy with it for `busy`. The packet goes on to
+    /// the next service of its chain, if there is one.
     ///
     /// # Panics
     /// If it was not in service.
@@ -272,8 +282,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.finish(now, slot, busy, false)
     }
 
-    /// The packet in `slot` is done, and ends here, though there may be more services in its chain: its service has consumed
-    /// or dropped it. Where there are neither chains nor an exit it is all the same.
+    /// Ends the packet in `slot`, even if its chain has more services: its service has consumed or
+    /// dropped it. Without chains and an exit this equals [`Scheduler::on_completion`].
     ///
     /// # Panics
     /// If it was not in service.
@@ -300,9 +310,10 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         done
     }
 
-    /// What follows from the last call: packets that are dropped, then packets that leave, then cores that switch. To be asked
-    /// until there is none, after every call that tells the scheduler something, and after every packet that it hands out:
-    /// other cores may find that none is left for them.
+    /// Returns the next effect of the last call: first packets that are dropped, then packets that
+    /// leave, then cores that switch. Call it until it returns `None`, after every call that
+    /// reports an event and after every packet handed out. A dispatch may leave other cores without
+    /// packets.
     #[inline(always)]
     pub fn next_effect(&mut self) -> Option<Effect> {
         if self.is_pending { self.find_effect() } else { None }
@@ -321,14 +332,14 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         switch.map(Effect::Switch)
     }
 
-    /// Whether nothing follows from the last call, or the driver has asked for all of it. O(1).
+    /// Whether the last call has no effects, or the driver has fetched them all. O(1).
     fn is_settled(&self) -> bool {
         self.dropped.is_empty()
             && self.exit.as_ref().is_none_or(ExitBuffer::is_settled)
             && self.allocation.as_ref().is_none_or(Allocation::is_settled)
     }
 
-    /// Checks, where assertions are on, that the driver has asked for all that followed from its last call.
+    /// Checks, where assertions are on, that the driver has fetched all effects of its last call.
     #[inline(always)]
     pub(super) fn expect_settled(&self) {
         debug_assert!(self.is_settled(), "`next_effect` was not asked until there was none");
@@ -355,7 +366,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         Some(switch)
     }
 
-    /// The core has gone over to its new service, and is ready.
+    /// Ends the core's switch to its new service; the core is ready.
     ///
     /// # Panics
     /// If it was not switching.
@@ -380,7 +391,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.note(|| Event::Switched(core));
     }
 
-    /// When a policy, or a packet at the exit, wants to be told of the time; none is never. To be asked after every event.
+    /// Returns when a policy, or a packet at the exit, needs [`Scheduler::on_timeout`]. `None`: no
+    /// timer is set. Call it after every event.
     #[inline]
     pub fn next_timeout(&self) -> Option<Time> {
         if !self.keeps_time() {
@@ -392,8 +404,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         Time::earlier(Time::earlier(steer, allocate), exit)
     }
 
-    /// Whether a policy that keeps time, or a packet at the exit, may want to be told of the time. If
-    /// not, a driver need not ask [`Scheduler::next_timeout`].
+    /// Whether a policy, or a packet at the exit, may set a timer. If not, a driver need not call
+    /// [`Scheduler::next_timeout`].
     #[inline]
     pub fn keeps_time(&self) -> bool {
         self.timekeepers > 0
@@ -425,7 +437,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.note(|| Event::Timeout);
     }
 
-    /// The client is gone; it must be idle. Its id may be used for another.
+    /// Ends the client, which must be idle. Its id may be used again.
     pub fn on_client_end(&mut self, now: Time, client: ClientId) {
         self.advance(now);
         for queue in self.queues.iter_mut() {
@@ -434,7 +446,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.note(|| Event::ClientEnd(client));
     }
 
-    /// The flow is over; none of its packets is held, nor waits at the exit. Its id may be used for another.
+    /// Ends the flow. None of its packets may be held or wait at the exit. Its id may be used
+    /// again.
     pub fn on_flow_end(&mut self, now: Time, flow: FlowId) {
         self.advance(now);
         if let Some(steer) = self.steer.as_mut() {
@@ -474,27 +487,27 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.plan.in_flight
     }
 
-    /// What became of every packet so far.
+    /// Returns the account of all packets so far.
     pub fn account(&self) -> &Account {
         &self.account
     }
 
-    /// What became of packets at the exit; all zero where packets leave as they are done.
+    /// Returns the account of the exit; all zero if packets leave as soon as they are done.
     pub fn exit_account(&self) -> ExitAccount {
         self.exit.as_ref().map(ExitBuffer::account).unwrap_or_default()
     }
 
-    /// What was split so far; all zero where nothing is.
+    /// Returns the account of split flows so far; all zero if no flow is split.
     pub fn split_account(&self) -> SplitAccount {
         self.split.as_ref().map(Splitter::account).unwrap_or_default()
     }
 
-    /// Packets of this flow that were split so far; 0 where nothing is.
+    /// Returns the packets of this flow that were split so far; 0 if the run splits no flows.
     pub fn split_packets(&self, flow: FlowId) -> u64 {
         self.split.as_ref().map_or(0, |split| split.packets(flow))
     }
 
-    /// Whether as many packets are held as the run allows, those that wait at the exit among them.
+    /// Whether the run holds its maximum number of packets, including those at the exit.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.account.held + self.waiting_out >= self.plan.packets_max
@@ -506,7 +519,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.plan.packets_max.saturating_sub(self.account.held + self.waiting_out)
     }
 
-    /// Whether a packet that comes when there is no room may have another pushed out, so that it matters which comes.
+    /// Whether a packet that arrives at a full run may push out another, so that its client
+    /// matters.
     #[inline]
     pub fn pushes_out(&self) -> bool {
         self.plan.push_out
@@ -523,7 +537,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.cores[core].in_service
     }
 
-    /// Packets waiting in the queue of `core`, where each core has one of its own.
+    /// Returns the packets waiting in the queue of `core`, if each core has its own queue.
     pub fn waiting(&self, core: CoreId) -> Option<u32> {
         (self.plan.layout == Layout::PerCore).then(|| self.queues[self.cores[core].queues[0]].waiting)
     }
@@ -570,7 +584,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.estimate.check();
     }
 
-    /// A queue with this sharing policy, which hears of the weights that clients were given on the way.
+    /// Returns a queue with this sharing policy, which learns of all changed weights.
     pub(super) fn queue(&self, share: Q, pulling: usize) -> Queue<Q> {
         let mut queue = self.plan.queue(share, pulling);
         for id in self.reweighed.ids() {
@@ -581,7 +595,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         queue
     }
 
-    /// Makes the queues that a steering policy of this reach needs beside those there are.
+    /// Makes the additional queues that a steering policy of this reach needs.
     pub(super) fn add_wider_queues(
         &mut self,
         reach: Reach,
@@ -619,7 +633,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         Ok(())
     }
 
-    /// Tells the allocation of a service's queue.
+    /// Reports the queue of a service to the allocation.
     #[inline]
     pub(super) fn tell_waiting(&mut self, queue: QueueId) {
         if self.plan.layout == Layout::PerService {
@@ -636,7 +650,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         }
     }
 
-    /// Something has changed in a queue: cores may find there what they did not before.
+    /// Handles a change in a queue: cores may now find packets there that they did not find before.
     #[inline]
     pub(super) fn changed(&mut self, queue: QueueId) {
         self.candidates.insert(queue);
@@ -649,7 +663,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.now = now;
     }
 
-    /// Writes a line of the journal, if there is one.
+    /// Writes a record to the journal, if there is one.
     #[inline]
     pub(super) fn note(&mut self, event: impl FnOnce() -> Event) {
         if let Some(journal) = &mut self.journal {
@@ -658,7 +672,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     }
 }
 
-/// The cores of a plan, each with the queue that it pulls from.
+/// Returns the cores of a plan, each with its queue.
 fn cores_of<A: Allocate>(plan: &Plan, allocation: Option<&Allocation<A>>) -> IdVec<CoreId, Core> {
     let own_queue = |core: CoreId| match (plan.layout, allocation) {
         (Layout::Shared, _) => QueueId(0),
@@ -691,7 +705,7 @@ fn queues_of<Q: Share>(
     Ok(queues)
 }
 
-/// Apart from the calls that it is a record of, which are short.
+/// Writes a record. A separate function, so that the recorded calls stay short.
 #[cold]
 #[inline(never)]
 fn record(journal: &mut dyn Journal, now: Time, event: impl FnOnce() -> Event) {

@@ -7,23 +7,25 @@ use crate::packet::Packet;
 /// No slot.
 pub(super) const NONE: Slot = Slot(u32::MAX);
 
-/// One packet held. Two cache lines, and an index of it is a shift.
+/// One packet held. It takes two cache lines, and indexing is a shift.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(super) struct Entry {
     pub(super) packet: Packet,
-    /// The next slot of the same client's queue, of the packets without a queue, or of the free list.
+    /// The next slot in the client's queue, in the line of packets without a queue, or in the free
+    /// list.
     pub(super) next: Slot,
     /// The slot before it in the same client's queue.
     pub(super) previous: Slot,
-    /// The packets that joined the same queue just before and just after, while all wait. Only queues that must know which packet
-    /// has waited longest set them.
+    /// The packets that joined the same queue just before and just after, while all wait. Only
+    /// queues that must know the longest-waiting packet set them.
     pub(super) older: Slot,
     pub(super) newer: Slot,
     /// Its number among the packets that joined its queue.
     pub(super) joined: u64,
     pub(super) queue: QueueId,
-    /// Whom the sharing policy charges: the packet's client, or 0 where clients are merged.
+    /// The client that the sharing policy charges: the packet's client, or 0 where clients are
+    /// merged.
     pub(super) charged: ClientId,
     /// Its place in the order of its flow.
     pub(super) stamp: u32,
@@ -33,7 +35,7 @@ pub(super) struct Entry {
     pub(super) cold: bool,
     /// Why it was dropped, once it is.
     pub(super) reason: DropReason,
-    /// Whether it was dispatched by a sharing policy before the present one.
+    /// Whether an earlier sharing policy dispatched it.
     pub(super) foreign: bool,
 }
 
@@ -74,9 +76,9 @@ impl Slab {
         self.used
     }
 
-    /// Takes a slot for a packet that arrived, with what the mechanism sets of it, and with its place in the order
-    /// of its flow; there must be a free one. No core serves it. The other fields keep the values of the packet
-    /// before it until the packet joins a queue.
+    /// Takes a free slot for a packet that arrived, with the fields that the mechanism sets and its
+    /// place in the order of its flow. A slot must be free. No core serves the packet. The other
+    /// fields keep the previous packet's values until the packet joins a queue.
     #[inline]
     pub(super) fn insert(&mut self, arrived: &Packet, packet: &Packet, stamp: u32) -> Slot {
         let slot = self.free;

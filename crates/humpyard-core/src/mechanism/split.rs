@@ -1,13 +1,14 @@
 //! Split flows: the packets of an elephant go to several cores, and leave in the order in which they came in.
 //!
-//! A flow is an elephant from the packet on with which its estimated work in one window reaches a share of a core, until a
-//! window in which it was less than half of that. About its packets the steering policy is not asked, only told. Each joins
-//! the shortest queue of the flow's cores, which come first in the order of rendezvous hashing: while they are there they
-//! stay the same, and the first of them is the core that `hrw` would name.
+//! A flow becomes an elephant with the packet with which its estimated work in one window reaches a
+//! share of a core. It stops being one after a window with less than half of that work. The
+//! steering policy is informed of its packets but not asked. Each packet joins the shortest queue
+//! of the flow's cores, the first in the order of rendezvous hashing. These cores stay the same
+//! while they exist; the first is the core that `hrw` would choose.
 //!
-//! All flows are put back in order at the exit, not elephants alone: a packet has its stamp before anybody knows that its flow
-//! will be an elephant, and when that begins or ends nothing needs to be drained. Where the policy keeps flows in order the
-//! others wait for nobody.
+//! The exit puts all flows back in order, not only elephants. A packet gets its stamp before its
+//! flow is known to be an elephant, and nothing needs to be drained when that changes. If the
+//! policy keeps flows in order, the packets of other flows never wait.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,9 +21,10 @@ use crate::unit::{Time, Work};
 /// Which flows are split, and over how many cores.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Split {
-    /// Cores of one elephant, from 2 to [`Split::CORES_MAX`]; all there are, if they are fewer.
+    /// Cores of one elephant, from 2 to [`Split::CORES_MAX`]; all cores if there are fewer.
     pub cores: u16,
-    /// The share of a core, in millionths, with which a flow becomes an elephant; 0 makes every flow one.
+    /// The share of a core, in millionths, at which a flow becomes an elephant; 0 makes every flow
+    /// one.
     pub share_millionths: u32,
     /// The time over which the share is measured, from 1 ns.
     pub window: Time,
@@ -40,15 +42,16 @@ impl Split {
 }
 
 impl Default for Split {
-    /// Two cores, and half of a core in 1 ms: any two flows below that fit on one core, and two above it do not. The window is
-    /// longer than a core takes for a burst of a connection (0.2 ms for a megabyte of encryption), and short beside the life of
-    /// an elephant.
+    /// The default: two cores, and half of a core in 1 ms. Any two flows below that fit on one
+    /// core, and two flows above it do not. The window is longer than a core takes for a burst of a
+    /// connection (0.2 ms for a megabyte of encryption). It is short compared with the life of an
+    /// elephant.
     fn default() -> Self {
         Self { cores: 2, share_millionths: 500_000, window: Time::from_ns(1_000_000) }
     }
 }
 
-/// What was split so far.
+/// The account of split flows so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct SplitAccount {
@@ -59,14 +62,14 @@ pub struct SplitAccount {
 }
 
 impl SplitAccount {
-    /// Adds what was split elsewhere.
+    /// Adds the account of another splitter.
     pub const fn add(&mut self, other: Self) {
         self.elephants += other.elephants;
         self.packets += other.packets;
     }
 }
 
-/// What is known of one flow.
+/// The state of one flow.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flow {
     /// When its window began.
@@ -85,7 +88,7 @@ pub(super) struct Splitter {
     window: Time,
     /// Work in one window from which a flow is an elephant.
     begins: Work,
-    /// Work in one window below which it is none any more.
+    /// Work in one window below which the flow stops being an elephant.
     ends: Work,
     flows: IdVec<FlowId, Flow>,
     account: SplitAccount,
@@ -108,12 +111,12 @@ impl Splitter {
         self.account
     }
 
-    /// A packet comes in.
+    /// Records that a packet comes in.
     pub(super) fn on_arrival(&mut self, now: Time, packet: &Packet) {
         let flow = &mut self.flows[packet.flow];
         let age = now.since(flow.began);
         if age >= self.window {
-            // Without a packet in the window after it, the last one had no work.
+            // If a window passed without a packet, the last window had no work.
             let work = if age.since(self.window) < self.window { flow.work } else { 0 };
             flow.elephant &= work >= self.ends;
             (flow.began, flow.work) = (now, 0);
@@ -125,19 +128,20 @@ impl Splitter {
         }
     }
 
-    /// Where the packet goes if its flow is an elephant. Parts of a unit stay with the policy: they belong together.
+    /// Returns the core for the packet if its flow is an elephant. Parts of a unit stay with the
+    /// policy, because they belong together.
     pub(super) fn steer(&self, packet: &Packet, view: &View<'_>) -> Option<CoreId> {
         self.splits(packet).then(|| shortest(packet.key, self.cores, view))
     }
 
-    /// The packet has joined a queue.
+    /// Records that the packet has joined a queue.
     pub(super) fn on_enqueue(&mut self, packet: &Packet) {
         let split = u64::from(packet.hop == 0 && self.splits(packet));
         self.account.packets += split;
         self.flows[packet.flow].packets += split;
     }
 
-    /// Packets of this flow that were split so far.
+    /// Returns the packets of this flow that were split so far.
     pub(super) fn packets(&self, flow: FlowId) -> u64 {
         self.flows[flow].packets
     }
@@ -151,8 +155,9 @@ impl Splitter {
     }
 }
 
-/// The core with the fewest packets of the first `count` in the order of the flow's hashes; of equals the first. All of them
-/// are compared, not two that are drawn: they have been ranked already, and are few.
+/// Returns the core with the fewest packets among the first `count` in the order of the flow's
+/// hashes; the first of equals. It compares all of them, not two random ones: they are few and
+/// already ranked.
 fn shortest(key: u64, count: usize, view: &View<'_>) -> CoreId {
     let mut ranked = [(0, CoreId(0)); Split::CORES_MAX as usize];
     let mut length = 0;

@@ -1,4 +1,4 @@
-//! Steering as the mechanism sees it: the policy, the packets it holds back, and flows that must stay where they are.
+//! Steering in the mechanism: the policy, the packets it holds back, and flows pinned to a core.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -13,15 +13,15 @@ use crate::unit::Time;
 #[derive(Clone, Copy, Debug, Default)]
 struct Pin {
     core: CoreId,
-    /// Packets of the flow held; 0 for a flow that goes where the policy says.
+    /// Packets held of the pinned flow; 0: the policy steers the flow.
     held: u32,
 }
 
-/// The steering policy, and what it has not decided yet.
+/// The steering policy, and the packets that it has not yet steered.
 #[derive(Debug)]
 pub(super) struct Steering<S> {
     pub(super) policy: S,
-    /// Packets that wait for the policy to say where they go.
+    /// Packets that wait for the policy to choose a queue.
     pub(super) held: Line,
     /// Flows that keep their core until they have no packet there; empty before a policy took over from another.
     pins: Vec<Pin>,
@@ -39,7 +39,7 @@ impl<S: Steer> Steering<S> {
         Self { policy, held: Line::EMPTY, pins: Vec::new() }
     }
 
-    /// Where the packet goes; `PLAIN`: no flow must stay where it is.
+    /// Returns where the packet goes; `PLAIN`: no flow is pinned.
     #[inline(always)]
     pub(super) fn ask<const PLAIN: bool>(&mut self, now: Time, packet: &Packet, view: &View<'_>) -> Target {
         if !PLAIN && let Some(pin) = self.pins.get(packet.flow.index()).filter(|pin| pin.held > 0) {
@@ -53,25 +53,26 @@ impl<S: Steer> Steering<S> {
         target
     }
 
-    /// Another policy takes over, for so many flows.
+    /// Replaces the policy, and unpins all `flows` flows.
     pub(super) fn take_over(&mut self, policy: S, flows: usize) {
         self.policy = policy;
         self.unpin(flows);
     }
 
-    /// No flow must stay where it is, of so many.
+    /// Unpins all flows, `flows` in number.
     pub(super) fn unpin(&mut self, flows: usize) {
         self.pins = vec![Pin::default(); flows];
     }
 
-    /// A packet of the flow is held at this core as another policy takes over, or joins those that are.
+    /// Pins the flow to this core for one more packet held there.
     pub(super) fn pin(&mut self, flow: FlowId, core: CoreId) {
         let pin = &mut self.pins[flow.index()];
         pin.core = core;
         pin.held += 1;
     }
 
-    /// A packet of this flow has joined a queue: if the flow must stay, there is one more to wait for.
+    /// Counts a packet that joined a queue, if its flow is pinned: the pin then lasts for one more
+    /// packet.
     #[inline]
     pub(super) fn on_enqueue(&mut self, flow: FlowId) {
         if let Some(pin) = self.pins.get_mut(flow.index()).filter(|pin| pin.held > 0) {

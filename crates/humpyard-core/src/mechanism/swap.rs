@@ -31,18 +31,19 @@ pub struct TakenOver {
     pub policy: Arc<str>,
 }
 
-/// What makes another policy take over.
+/// The function that makes another policy take over.
 pub type TakeOver<'a, S, Q, A> = Box<dyn FnOnce(Time, &mut Scheduler<S, Q, A>) -> Result<(), BuildError> + 'a>;
 
-/// A swap builds everything before it changes anything, so one that fails leaves the scheduler as it was. What then takes time
-/// grows with the packets held.
+/// A swap builds everything before it changes anything, so a failed swap leaves the scheduler
+/// unchanged. The time for the change itself grows with the packets held.
 impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
-    /// Other sharing policies take over, one for each queue; `name` is for the journal. They hear of the packets waiting in
-    /// the order in which those joined their queue; where clients keep their order, of a client with packets in service when
-    /// these are done.
+    /// Replaces the sharing policies, one for each queue; `name` is for the journal. The new
+    /// policies learn of waiting packets in the order in which these joined their queue. Where
+    /// clients keep their order, they learn of a client with packets in service when these are
+    /// done.
     ///
     /// # Errors
-    /// What `share` gives; then nothing has changed.
+    /// The error of `share`; then nothing has changed.
     pub fn swap_share(
         &mut self,
         now: Time,
@@ -50,7 +51,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         share: impl FnMut() -> Result<Q, BuildError>,
     ) -> Result<(), BuildError> {
         self.advance(now);
-        // Cores that have moved may still serve packets of their old queue, even if the allocation moves none now.
+        // Cores that have moved may still serve packets of their old queue, even if the present
+        // allocation moves no cores.
         let moves = self.plan.layout == Layout::PerService;
         let shares = self.shares(share)?;
         self.rebuild_queues(now, moves, shares);
@@ -58,15 +60,16 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         Ok(())
     }
 
-    /// Another steering policy takes over; `share` makes the sharing policies of queues that it alone needs. Packets stay in
-    /// the queues where they are. With `keep_order` a flow with packets held keeps its core until it has none there: so no
-    /// flow is reordered where both policies keep flows in order.
+    /// Replaces the steering policy; `share` makes the sharing policies of queues that only the new
+    /// policy needs. Packets stay in their queues. With `keep_order`, a flow with packets held
+    /// keeps its core until it has none there. So no flow is reordered if both policies keep flows
+    /// in order.
     ///
     /// # Errors
-    /// What `share` gives; then nothing has changed.
+    /// The error of `share`; then nothing has changed.
     ///
     /// # Panics
-    /// Where there is no steering policy to take over from.
+    /// If there is no steering policy to take over from.
     pub fn swap_steer(
         &mut self,
         now: Time,
@@ -97,15 +100,17 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         Ok(())
     }
 
-    /// Another allocation takes over; `share` makes the sharing policies of the services' queues anew. Cores move, as few as
-    /// may be, until each service has as many as the policy gives it at the start; those that are switching when they have
-    /// arrived, if the policy moves none itself.
+    /// Replaces the allocation; `share` makes new sharing policies for the services' queues. As few
+    /// cores as possible move, until each service has as many as the new policy gives it at the
+    /// start. If the policy itself moves no cores, cores that are switching move again after they
+    /// arrive.
     ///
     /// # Errors
-    /// What `share` gives, and an allocation that moves cores where packets are steered; then nothing has changed.
+    /// The error of `share`, or an allocation that moves cores where packets are steered; then
+    /// nothing has changed.
     ///
     /// # Panics
-    /// Where there is no allocation to take over from.
+    /// If there is no allocation to take over from.
     pub fn swap_allocate(
         &mut self,
         now: Time,
@@ -136,14 +141,14 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         }
         self.eligible = self.cores_by_service();
         self.timekeepers = self.finds_timekeepers();
-        // The policy may look at what the one before did not.
+        // The new policy may read fields that the old one did not.
         self.queues.ids().for_each(|queue| self.tell_waiting(queue));
         self.tell_of_waiting(now);
         self.note(|| Event::Swap(name.into()));
         Ok(())
     }
 
-    /// Tells the allocation that took over of the packets that wait, as if they arrived now.
+    /// Reports the waiting packets to the new allocation, as if they arrived now.
     fn tell_of_waiting(&mut self, now: Time) {
         if self.plan.layout != Layout::PerService {
             return;
@@ -177,7 +182,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         }
     }
 
-    /// How many cores pull from a queue, or will: those on their way among them.
+    /// Returns the number of cores that pull from a queue, or will when their switch is over.
     fn pulling_from(&self, queue: QueueId, moves: bool) -> usize {
         if moves {
             return self.cores.len();
@@ -188,7 +193,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         pulling.max(coming.map_or(0, |allocation| allocation.cores_coming_to(ServiceId(queue.0))))
     }
 
-    /// The packets in queues and in service, as they came in, each with where it is.
+    /// Returns the packets in queues and in service, in the order in which they came in, each with
+    /// its place.
     pub(super) fn queued_by_sequence(&self) -> Vec<(Slot, Target)> {
         let waiting = self.queues.ids().flat_map(|queue| {
             let target = self.plan.target_of(queue);

@@ -7,12 +7,14 @@ use crate::policy::{Allocate, Share, Steer};
 use crate::unit::Time;
 
 impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
-    /// Offers no more packets of this client to the sharing policies, until [`Scheduler::end_withholding`]: because too many wait at
-    /// the link behind the cores, for example. A head that was offered already may still be served, and packets in
-    /// service are completed; to the policies it looks like a client that sends no more, and wakes when it is released.
+    /// Stops offering packets of this client to the sharing policies until
+    /// [`Scheduler::end_withholding`]; for example, because too many wait at the link behind the
+    /// cores. A head that was already offered may still be served, and packets in service are
+    /// completed. To the policies it looks like a client that sends no more, and wakes when it is
+    /// released.
     ///
-    /// Its packets stay in their queues, and count there. Queues whose policy takes all clients as one know of none.
-    /// O(queues, and packets of the client).
+    /// Its packets stay in their queues and count there. Queues whose policy treats all clients as
+    /// one ignore this. O(queues, and packets of the client).
     pub fn withhold(&mut self, now: Time, client: ClientId) {
         self.advance(now);
         self.is_plain = false;
@@ -22,7 +24,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.note(|| Event::Withhold(client));
     }
 
-    /// The client is withheld no more. O(queues, and packets of the client).
+    /// Ends the withholding of the client. O(queues, and packets of the client).
     pub fn end_withholding(&mut self, now: Time, client: ClientId) {
         self.advance(now);
         for queue in self.queues.ids() {

@@ -7,25 +7,25 @@ use crate::id::{CoreId, IdVec, ServiceId};
 use crate::storage::IdSet;
 use crate::unit::Time;
 
-/// What happened that cores might move for.
+/// An event after which the policy may move cores.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cause {
     /// A packet of this service has arrived. An idle core of the service takes it, if there is one.
     Arrival(ServiceId),
-    /// A core is done with a packet, and goes on with the next.
+    /// A core is done with a packet, and continues with the next.
     Completion(CoreId),
     /// A core has nothing to do: its packet is done, or its switch is over, and nothing waits for its service.
     Idle(CoreId),
-    /// The time has come that the policy asked for.
+    /// The time that the policy named has come.
     Timeout,
 }
 
-/// An order: this core goes to this service, as soon as its packet is done.
+/// An order: this core changes to this service as soon as its packet is done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Move {
     /// The core, which must be movable.
     pub core: CoreId,
-    /// The service, another than the core's.
+    /// The new service, which differs from the core's present one.
     pub to: ServiceId,
 }
 
@@ -40,8 +40,9 @@ pub trait Allocate: Policy {
         false
     }
 
-    /// Whether the policy looks at [`ServiceState::oldest`](super::ServiceState::oldest), which costs a look at a
-    /// packet for each arrival and dispatch. The answer must never change. If it is false, that is always `None`.
+    /// Whether the policy reads [`ServiceState::oldest`](super::ServiceState::oldest). That costs
+    /// an access to a packet for each arrival and dispatch. The answer must never change. If it is
+    /// false, `oldest` is always `None`.
     fn heeds_oldest(&self) -> bool {
         true
     }
@@ -49,10 +50,11 @@ pub trait Allocate: Policy {
     /// A packet of this service has arrived, and waits or is about to be served.
     fn on_arrival(&mut self, _now: Time, _service: ServiceId) {}
 
-    /// A core is done with a packet of this service, which was delayed so long.
+    /// A core is done with a packet of this service; `delay` is the packet's delay.
     fn on_completion(&mut self, _now: Time, _core: CoreId, _service: ServiceId, _delay: Time) {}
 
-    /// The next core to move for this cause; asked again, with the move made, until there is none.
+    /// Returns the next core to move for this cause. The mechanism makes the move and asks again
+    /// until the answer is `None`.
     fn reassign(&mut self, _now: Time, _cause: Cause, _machine: &Machine) -> Option<Move> {
         None
     }

@@ -1,13 +1,13 @@
-//! Why a policy, or a scheduler, cannot be made.
+//! Why a policy or a scheduler cannot be built.
 
 use alloc::string::String;
 use core::fmt;
 
-/// Why a policy or a scheduler could not be made, for programs: the text of a [`BuildError`] says more.
+/// The kind of a [`BuildError`], for programs: its text says more.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum BuildErrorKind {
-    /// No policy has this name, or no family.
+    /// No policy, or no family, has this name.
     UnknownPolicy,
     /// The policy has no parameter of this name.
     UnknownParameter,
@@ -15,11 +15,11 @@ pub enum BuildErrorKind {
     Syntax,
     /// A parameter does not take this value.
     BadValue,
-    /// Policies, parameters and configuration are each good, and do not go together.
+    /// Policies, parameters and configuration are each valid, but do not work together.
     Combination,
-    /// It would take more memory, or greater numbers, than there can be.
+    /// The run would need more memory, or larger numbers, than are available.
     TooLarge,
-    /// The configuration describes no run: no cores, for example.
+    /// The configuration describes no possible run: it has no cores, for example.
     SetUp,
 }
 
@@ -35,7 +35,7 @@ impl BuildErrorKind {
         Self::SetUp,
     ];
 
-    /// Returns its name for other languages, in snake case.
+    /// Returns the kind's name for other languages, in snake case.
     pub const fn name(self) -> &'static str {
         match self {
             Self::UnknownPolicy => "unknown_policy",
@@ -49,7 +49,7 @@ impl BuildErrorKind {
     }
 }
 
-/// Why a policy could not be made: what was given, what is accepted, what to do.
+/// Why a policy could not be built: the value given, the values accepted, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildError {
     kind: BuildErrorKind,
@@ -57,7 +57,7 @@ pub struct BuildError {
 }
 
 impl BuildError {
-    /// Returns an error of this kind with this message, one line.
+    /// Returns an error of this kind with this message of one line.
     pub fn new(kind: BuildErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
     }
@@ -82,7 +82,7 @@ impl BuildError {
         Self::new(BuildErrorKind::SetUp, message)
     }
 
-    /// Returns what kind of error it is.
+    /// Returns the kind of the error.
     pub const fn kind(&self) -> BuildErrorKind {
         self.kind
     }

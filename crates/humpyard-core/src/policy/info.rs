@@ -1,8 +1,8 @@
-//! What a policy says of itself.
+//! A policy's description of itself.
 
 use serde::Serialize;
 
-/// What a policy decides.
+/// The decision that a policy makes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Family {
@@ -12,7 +12,7 @@ pub enum Family {
     Share,
     /// Which service a core works for.
     Allocate,
-    /// What a packet is believed to cost.
+    /// The estimated cost of a packet.
     Estimate,
 }
 
@@ -28,7 +28,7 @@ impl Family {
     }
 }
 
-/// A property that holds for every history, and that tests hold the policy to.
+/// A property that holds for every history; tests check that the policy keeps it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Promise {
     /// No core that may serve a waiting packet is idle.
@@ -39,9 +39,9 @@ pub enum Promise {
     MinimalDisruption,
     /// How far the service of clients strays from their weights, as a formula.
     Fair(&'static str),
-    /// Each service has the cores it is guaranteed, whatever the others do.
+    /// Each service has its guaranteed cores, whatever the other services do.
     Isolation,
-    /// Whoever has packets waiting is served in the end.
+    /// Every client with waiting packets is served eventually.
     Served,
 }
 
@@ -65,18 +65,18 @@ impl Serialize for Promise {
     }
 }
 
-/// What a policy says of itself.
+/// A policy's description of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Info {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it decides.
+    /// The family of decisions that it makes.
     pub family: Family,
-    /// What it does, in one sentence.
+    /// A summary in one sentence.
     pub summary: &'static str,
-    /// Where it was published.
+    /// The publication that it comes from.
     pub source: &'static str,
-    /// What it promises.
+    /// The properties that it promises.
     pub promises: &'static [Promise],
     /// Cost of a decision as clients (n) and cores (N) grow.
     pub complexity: &'static str,

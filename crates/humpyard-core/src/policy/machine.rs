@@ -8,32 +8,32 @@ use crate::id::{CoreId, IdVec, ServiceId};
 use crate::storage::IdRings;
 use crate::unit::Time;
 
-/// What a core is doing.
+/// The present activity of a core.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Activity {
-    /// Nothing, since then.
+    /// Idle since this time.
     Idle(Time),
-    /// Serving packets, since then without a pause.
+    /// Serving packets without a pause since this time.
     Busy(Time),
-    /// Going over to its service.
+    /// Switching to its service.
     Switching,
 }
 
-/// What an allocation policy sees of a core.
+/// The state of a core, as an allocation policy sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CoreState {
-    /// The service it works for, or will when its switch is over.
+    /// The service the core works for, or will work for when its switch is over.
     pub service: ServiceId,
-    /// What it is doing.
+    /// The core's present activity.
     pub activity: Activity,
-    /// Whether it goes over to its service as soon as its packet is done.
+    /// Whether the core changes to its service as soon as its packet is done.
     pub leaving: bool,
     /// Since when it has belonged to its service.
     pub held_since: Time,
 }
 
 impl CoreState {
-    /// Whether it may be moved now: it is neither switching nor about to.
+    /// Whether the core may be moved now: it is neither switching nor about to switch.
     pub fn is_movable(&self) -> bool {
         !self.leaving && self.activity != Activity::Switching
     }
@@ -45,16 +45,16 @@ impl CoreState {
     }
 }
 
-/// What an allocation policy sees of a service.
+/// The state of a service, as an allocation policy sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ServiceState {
     /// Packets waiting.
     pub waiting: u32,
     /// When the first of them arrived.
     pub oldest: Option<Time>,
-    /// Cores that belong to it, with those on their way.
+    /// Cores of the service, including those that are switching to it.
     pub cores: u32,
-    /// Those of them that are idle.
+    /// Cores of the service that are idle.
     pub idle: u32,
 }
 
@@ -68,7 +68,8 @@ impl ServiceState {
 
 /// All that an allocation policy may know of the machine.
 ///
-/// The mechanism tells it what happens, and so does whoever asks a policy without one.
+/// The mechanism reports every event to it. A program that uses a policy without the mechanism must
+/// do the same.
 #[derive(Clone, Debug)]
 pub struct Machine {
     cores: IdVec<CoreId, CoreState>,
@@ -77,14 +78,14 @@ pub struct Machine {
     idle: IdRings<ServiceId, CoreId>,
     /// The movable cores of each service, longest held first, then by id.
     held: IdRings<ServiceId, CoreId>,
-    /// The services whose code each core keeps, the latest first.
+    /// The services whose code each core keeps, latest first.
     kept: IdVec<CoreId, Vec<ServiceId>>,
     /// How many these are at most.
     services_per_core: usize,
 }
 
 impl Machine {
-    /// Idle cores that belong to so many services as `initial` says.
+    /// Returns a machine of idle cores; `initial` gives the service of each core.
     pub fn new(initial: &IdVec<CoreId, ServiceId>, services: usize) -> Self {
         let idle = Activity::Idle(Time::ZERO);
         let core = |service| CoreState { service, activity: idle, leaving: false, held_since: Time::ZERO };
@@ -106,8 +107,8 @@ impl Machine {
         machine
     }
 
-    /// With cores that keep the code of so many services each, from 1, which is what it is without this: of those they have
-    /// worked for, the latest.
+    /// Sets how many services each core keeps the code of, from 1 (default 1). A core keeps the
+    /// services that it worked for last.
     #[must_use]
     pub fn keeping(mut self, services: usize) -> Self {
         let more = services.max(1) - 1;
@@ -132,13 +133,13 @@ impl Machine {
         &self.services
     }
 
-    /// What is known of a core.
+    /// Returns the state of a core.
     #[inline]
     pub fn core(&self, core: CoreId) -> &CoreState {
         &self.cores[core]
     }
 
-    /// What is known of a service.
+    /// Returns the state of a service.
     #[inline]
     pub fn service(&self, service: ServiceId) -> &ServiceState {
         &self.services[service]
@@ -156,8 +157,8 @@ impl Machine {
         self.idle.iter_back(service)
     }
 
-    /// The idle core of a service that is idle for the shortest time, if no other is idle since the same instant: what
-    /// [`Machine::latest_idle`] begins with. O(1).
+    /// Returns the core of a service that became idle last, if no other core became idle at the
+    /// same instant. [`Machine::latest_idle`] tries this first. O(1).
     #[inline]
     pub fn last_idle(&self, service: ServiceId) -> Option<CoreId> {
         let last = self.idle.back(service)?;
@@ -172,7 +173,7 @@ impl Machine {
         self.held.iter(service)
     }
 
-    /// The packets that wait for a service are so many, the first of which arrived then.
+    /// Sets the number of packets that wait for a service, and when the first of them arrived.
     #[inline(always)]
     pub fn set_waiting(&mut self, service: ServiceId, waiting: u32, oldest: Option<Time>) {
         let state = &mut self.services[service];
@@ -190,7 +191,7 @@ impl Machine {
         }
     }
 
-    /// The core has nothing to serve. O(1), but for cores idle since the same instant.
+    /// Marks the core as idle. O(1), plus the cores that became idle at the same instant.
     #[inline(always)]
     pub fn on_idle(&mut self, now: Time, core: CoreId) {
         if let Activity::Busy(_) = self.cores[core].activity {
@@ -198,7 +199,8 @@ impl Machine {
         }
     }
 
-    /// A move is ordered: a core with no packet begins to switch, another leaves when its packet is done.
+    /// Applies a move: a core without a packet begins to switch; any other core leaves when its
+    /// packet is done.
     ///
     /// # Panics
     /// If the core is not movable, or belongs to that service already.
@@ -226,7 +228,7 @@ impl Machine {
         self.cores[core].activity = Activity::Switching;
     }
 
-    /// The core has arrived at its service, where it is idle until it is given a packet.
+    /// Ends the core's switch: it is idle at its new service until it gets a packet.
     ///
     /// # Panics
     /// If it was not switching.
@@ -241,7 +243,7 @@ impl Machine {
         self.enter_idle(now, core);
     }
 
-    /// The core has the code of this service, in place of the one it has not worked for longest.
+    /// Lets the core keep the code of this service, in place of the least recently used one.
     fn keep(&mut self, core: CoreId, service: ServiceId) {
         let kept = &mut self.kept[core];
         match kept.iter().position(|&known| known == service) {

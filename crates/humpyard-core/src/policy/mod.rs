@@ -1,7 +1,9 @@
-//! What a scheduling policy is: a pure state machine that is told of events and asked for decisions.
+//! The interface of a scheduling policy: a pure state machine that receives events and answers
+//! questions.
 //!
-//! A verb asks, `on_` tells. Three families decide three things, each in a trait of its own: [`Steer`] which queue an
-//! arriving packet joins, [`Share`] which client an idle core serves next, [`Allocate`] which service a core works for.
+//! Methods named by a verb ask a question; `on_` methods report an event. Three families make three
+//! decisions, each in its own trait. [`Steer`] chooses the queue of an arriving packet, [`Share`]
+//! the client that an idle core serves next, and [`Allocate`] the service of a core.
 //!
 //! # Contract
 //! * `now` never goes back. Events of one instant come in this order: completions and ends of switches by ascending core,
@@ -47,46 +49,47 @@ use ambassador::delegatable_trait;
 use crate::config::SchedulerConfig;
 use crate::unit::Time;
 
-/// What all policies share.
+/// The methods that all policies have.
 #[delegatable_trait]
 pub trait Policy {
-    /// Whether the policy may ever want to be told of the time. The answer must never change. If it is
-    /// false, nobody calls [`Policy::next_timeout`], which saves a call for every event.
+    /// Whether the policy may ever set a timer. The answer must never change. If it is false,
+    /// [`Policy::next_timeout`] is never called, which saves a call for every event.
     fn keeps_time(&self) -> bool {
         true
     }
 
-    /// When the policy wants to be told of the time; none is never. Asked after every event; steering and allocation have
-    /// the time, sharing works without.
+    /// Returns when the policy wants its next [`Policy::on_timeout`]. `None`: no timer is set.
+    /// Called after every event. Steering and allocation use timers; sharing works without.
     fn next_timeout(&self) -> Option<Time> {
         None
     }
 
-    /// The time that [`Policy::next_timeout`] named has come, or passed. Being told too often does no harm.
+    /// The time that [`Policy::next_timeout`] returned has come or passed. Extra calls do no harm.
     fn on_timeout(&mut self, _now: Time) {}
 
     /// Panics if a documented invariant is broken. May be slow: tests call it after every event.
     fn check(&self) {}
 }
 
-/// How a policy comes to be. Apart from [`Policy`], so that the others make trait objects.
+/// How a policy is built. Separate from [`Policy`], so that the other traits can be trait objects.
 pub trait Build: Policy + Sized {
     /// Its parameters, self-describing.
     type Params: Params;
-    /// What it is called, what it does, and what it promises.
+    /// The policy's name, description and promises.
     const INFO: Info;
-    /// Parameters with which it decides otherwise than with the defaults, each as text (`quantum=3000,surplus=true`): tests
-    /// that play every policy play it with these too.
+    /// Parameter sets with which the policy decides differently than with its defaults, each as
+    /// text (`quantum=3000,surplus=true`). Tests that run every policy also run it with these.
     const VARIANTS: &'static [&'static str] = &[];
 
-    /// The steering policy that goes before it with these parameters where none is named, so that each core has its own.
+    /// Returns the steering policy that precedes this one with these parameters, if the user names
+    /// none. Each core then has its own queue.
     fn steered_by(_: &Self::Params) -> Option<&'static str> {
         None
     }
 
-    /// Makes the policy: the only call that may allocate or fail.
+    /// Builds the policy: the only call that may allocate or fail.
     ///
     /// # Errors
-    /// A parameter that does not go with the configuration; the message says what would.
+    /// A parameter does not fit the configuration; the message says which values do.
     fn new(params: &Self::Params, config: &SchedulerConfig) -> Result<Self, BuildError>;
 }

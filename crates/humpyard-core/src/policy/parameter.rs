@@ -16,7 +16,7 @@ use crate::name::unknown;
 pub struct Parameter {
     /// Its name, in kebab case.
     pub name: String,
-    /// What it means.
+    /// What the parameter means.
     pub summary: String,
     /// The value it has when not given.
     pub default: String,
@@ -24,17 +24,19 @@ pub struct Parameter {
     pub accepts: String,
     /// The unit of its value, empty if it has none.
     pub unit: String,
-    /// When another value changes the cost of a service by a tenth or more: [`Parameter::ALWAYS`], or only together with this value of
-    /// another parameter, `codec=deflate` for example; empty: never.
+    /// When another value changes the cost of a service by a tenth or more. [`Parameter::ALWAYS`]:
+    /// always. A setting such as `codec=deflate`: only together with that value of another
+    /// parameter. Empty: never.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub changes_cost: String,
 }
 
 impl Parameter {
-    /// A parameter that changes the cost of its service whatever the others are.
+    /// A parameter that changes the cost of its service, whatever the other parameters are.
     pub const ALWAYS: &'static str = "always";
 
-    /// In which unit its values are, to be put behind them: ` (in ns, or with a unit: 10ms)`; empty if they have none.
+    /// Returns the unit as a suffix for a range of values: ` (in ns, or with a unit: 10ms)`. Empty
+    /// without a unit.
     pub fn in_unit(&self) -> String {
         match self.unit.as_str() {
             "" => String::new(),
@@ -51,8 +53,8 @@ const NANOSECONDS: &str = "ns";
 const TIMES: [(&str, u64); 5] =
     [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("min", 60_000_000_000), ("s", 1_000_000_000)];
 
-/// The value of a parameter in its unit: times may be given with one of their own, `1.5ms` for `1500000`. What is no such time
-/// stays as it is.
+/// Converts a parameter's value to its unit: a time may have a unit of its own, so `1.5ms` becomes
+/// `1500000`. Any other text stays unchanged.
 #[doc(hidden)]
 pub fn in_unit<'a>(unit: &str, value: &'a str) -> Cow<'a, str> {
     let given = TIMES.iter().find_map(|&(name, factor)| Some((value.strip_suffix(name)?, factor)));
@@ -60,7 +62,7 @@ pub fn in_unit<'a>(unit: &str, value: &'a str) -> Cow<'a, str> {
     nanoseconds.map_or(Cow::Borrowed(value), |nanoseconds| Cow::Owned(nanoseconds.to_string()))
 }
 
-/// So many times a number with decimals, if that is whole.
+/// Multiplies a decimal number by `factor`. `None`: the text is no number, or the product is not whole.
 fn scaled(number: &str, factor: u64) -> Option<u64> {
     let (whole, decimals) = number.split_once('.').unwrap_or((number, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -73,16 +75,17 @@ fn scaled(number: &str, factor: u64) -> Option<u64> {
     total.is_multiple_of(ones).then(|| u64::try_from(total / ones).ok())?
 }
 
-/// What a registry says of a service or a traffic profile. Serialised, it has the shape of a policy's entry.
+/// The registry entry of a service or a traffic profile. Serialised, it has the shape of a policy's
+/// entry.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Entry {
     /// The name it is called for by, in kebab case.
     pub name: &'static str,
-    /// What it is: `service` or `profile`.
+    /// The kind of entry: `service` or `profile`.
     pub family: &'static str,
-    /// What it does, in one line.
+    /// A summary in one line.
     pub summary: &'static str,
-    /// What it follows or models.
+    /// The publication or model that it follows.
     pub source: &'static str,
     /// Its parameters, in reading order.
     pub parameters: Vec<Parameter>,
@@ -96,7 +99,7 @@ pub struct ParameterError {
 }
 
 impl ParameterError {
-    /// Returns what kind of error it is: an unknown parameter, a bad value, or syntax.
+    /// Returns the kind of the error: an unknown parameter, a bad value, or syntax.
     pub const fn kind(&self) -> BuildErrorKind {
         self.kind
     }

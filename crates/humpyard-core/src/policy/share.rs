@@ -10,27 +10,34 @@ use crate::packet::Packet;
 use crate::storage::IdSet;
 use crate::unit::{Time, Weight, Work};
 
-/// A sharing policy: orders the clients of one queue, from which one or several cores pull.
+/// A sharing policy: orders the clients of one queue, from which one or more cores pull.
 ///
 /// # The life of a client
-/// `on_wake` (it was idle, its head may be served now), then for each packet `on_dispatch` and later `on_completion`,
-/// and between them or after them `on_head` (its next head may be served now), at last `on_idle` (nothing waiting, nothing
-/// in service). The mechanism offers the next head at once, or, where a client's packets must keep their order on several
-/// cores, when the one before it is complete. So a policy never asks whether a head may be served: it was offered, and
-/// not yet dispatched, or it may not.
+/// The mechanism makes these calls for a client:
 ///
-/// A client keeps its place in a round between `on_dispatch` and `on_head`: its turn is over when the policy says so, or
-/// at `on_idle`.
+/// * `on_wake`: the client was idle, and its head may be served now;
+/// * for each packet `on_dispatch`, and later `on_completion`;
+/// * between them or after them `on_head`: the client's next head may be served now;
+/// * at last `on_idle`: no packet of the client waits or is in service.
+///
+/// Usually the mechanism offers the next head at once. Where a client's packets must keep their
+/// order on several cores, it waits until the packet before is complete. So a policy never asks
+/// whether a head may be served: it may if it was offered and is not yet dispatched.
+///
+/// A client keeps its place in a round between `on_dispatch` and `on_head`. Its turn is over when
+/// the policy says so, or at `on_idle`.
 #[delegatable_trait]
 pub trait Share: Policy {
-    /// Whether the policy takes the queue as one client: packets leave in order of arrival, whoever sent them.
+    /// Whether the policy treats the queue as one client: packets leave in order of arrival,
+    /// regardless of their client.
     ///
     /// Asked once. All events then name client 0.
     fn merges_clients(&self) -> bool {
         false
     }
 
-    /// Whether [`Share::pick`] may answer none to one core and a client to another. Asked often: a constant.
+    /// Whether [`Share::pick`] may return `None` for one core and a client for another. Called
+    /// often: return a constant.
     fn prefers_cores(&self) -> bool {
         false
     }
@@ -44,13 +51,13 @@ pub trait Share: Policy {
     /// The client was not idle; its next `head` may be served now.
     fn on_head(&mut self, now: Time, client: ClientId, head: &Packet);
 
-    /// The client whose head `core` should serve now; none if no head may be served.
+    /// Returns the client whose head `core` should serve now. `None`: no head may be served.
     ///
-    /// Asked again without an event between, it answers the same.
+    /// Asked again without an event between, it returns the same.
     fn pick(&mut self, now: Time, core: CoreId) -> Option<ClientId>;
 
-    /// Which of several cores that have room is asked first: a member of `idle`, which has two or more. Asked when packets
-    /// wait; asked again without an event between, it answers the same.
+    /// Returns which core with room to ask first: a member of `idle`, which has two or more. Called
+    /// when packets wait. Asked again without an event between, it returns the same.
     fn place(&mut self, _now: Time, idle: &IdSet<CoreId>) -> CoreId {
         idle.first().expect("a core is idle")
     }
@@ -58,29 +65,31 @@ pub trait Share: Policy {
     /// The client's head goes to `core`; it is charged the packet's estimate.
     fn on_dispatch(&mut self, now: Time, core: CoreId, client: ClientId, sent: &Packet);
 
-    /// The packet is done and was `used` work: settle the difference to its estimate.
+    /// The packet is done and took `used` work: the policy settles the difference from its estimate.
     fn on_completion(&mut self, _now: Time, _core: CoreId, _client: ClientId, _sent: &Packet, _used: Work) {}
 
-    /// The client's newest waiting packet, which is no head that was offered, was dropped to make room for another client's, or
-    /// is withheld and will arrive anew; `waiting` packets of the client are left.
+    /// The client's newest waiting packet left the queue: it was dropped to make room for another
+    /// client's packet, or it is withheld and will arrive again. It is not a head that was offered.
+    /// `waiting` packets of the client remain.
     fn on_push_out(&mut self, _now: Time, _client: ClientId, _packet: &Packet, _waiting: u32) {}
 
-    /// A packet is done that this policy did not dispatch: it was in service when the policy took over. A client that had
-    /// packets in service then is not heard of before they are done, where its order is kept.
+    /// A packet is done that was in service when this policy took over, so the policy did not
+    /// dispatch it. Where the client's order is kept, the policy learns of the client only after
+    /// these packets are done.
     fn on_foreign_completion(&mut self, _now: Time, _core: CoreId, _client: ClientId, _sent: &Packet, _used: Work) {}
 
-    /// The client has nothing waiting and nothing in service.
+    /// The client has no packet waiting and none in service.
     fn on_idle(&mut self, now: Time, client: ClientId);
 
-    /// The client, idle, is gone: a client of the same id that wakes later inherits nothing but the weight, which is the id's
-    /// until it is set anew.
+    /// The client, idle, has ended. A later client with the same id inherits only the weight: it
+    /// belongs to the id until it is set again.
     fn on_client_end(&mut self, now: Time, client: ClientId);
 
     /// The client has this weight from now on.
     fn set_weight(&mut self, now: Time, client: ClientId, weight: Weight);
 
-    /// Says in a sentence, for people, what the policy knows of this client now: tags, credit, turns. `None`: nothing
-    /// that a sentence can say.
+    /// Describes in a sentence, for people, the policy's present state of this client: tags,
+    /// credit, turns. `None`: no sentence can describe it.
     fn explain(&self, _client: ClientId) -> Option<String> {
         None
     }

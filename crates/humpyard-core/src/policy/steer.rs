@@ -9,7 +9,7 @@ use crate::id::{CoreId, ElementId, FlowId};
 use crate::packet::Packet;
 use crate::unit::{Time, Work};
 
-/// Where a packet goes.
+/// The destination of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Target {
     /// The queue of this core, which must be eligible.
@@ -18,13 +18,13 @@ pub enum Target {
     Element(ElementId),
     /// The queue of all cores: the first that has room takes the packet.
     Shared,
-    /// Nowhere yet: the packet waits, and all that come after it, until a completion or a timeout; then the policy is asked
-    /// again.
+    /// No queue yet: the packet and all later ones wait until a completion or a timeout. Then the
+    /// mechanism asks the policy again.
     Hold,
 }
 
 impl Target {
-    /// The core, if the target is one.
+    /// Returns the target's core. `None`: the target is not a single core.
     pub fn core(self) -> Option<CoreId> {
         if let Self::Core(core) = self { Some(core) } else { None }
     }
@@ -33,46 +33,49 @@ impl Target {
 /// Which queues a steering policy uses, beside that of each core.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Reach {
-    /// No other.
+    /// Only the queues of single cores.
     Core,
-    /// One for each element.
+    /// Also one queue for each element.
     Element,
-    /// One for each element, and one for all cores.
+    /// Also one queue for each element, and one for all cores.
     Shared,
 }
 
 /// A steering policy.
 #[delegatable_trait]
 pub trait Steer: Policy {
-    /// The widest target it may answer. Asked once.
+    /// Returns the widest target that [`Steer::steer`] may return. Called once.
     fn reach(&self) -> Reach {
         Reach::Core
     }
 
-    /// The queue this packet joins. Asked once for each packet that finds room, and again only after [`Target::Hold`].
+    /// Returns the queue that this packet joins. Called once for each packet that has room, and
+    /// again only after [`Target::Hold`].
     fn steer(&mut self, now: Time, packet: &Packet, view: &View<'_>) -> Target;
 
-    /// The packet has joined the queue of `target`, or was there, or in service on that core, when the policy took over. The
-    /// policy may not have been asked: flows that are split go to cores of their own (`SchedulerConfig::split`).
+    /// The packet has joined the queue of `target`. When the policy takes over, the mechanism also
+    /// reports the packets already in that queue or in service on that core. The policy may not
+    /// have been asked about the packet: split flows go to cores of their own
+    /// (`SchedulerConfig::split`).
     fn on_enqueue(&mut self, _now: Time, _target: Target, _packet: &Packet) {}
 
-    /// The packet, which was steered to `target`, found the queue full, and was dropped.
+    /// The packet was steered to `target`, found the queue full, and was dropped.
     fn on_drop(&mut self, _now: Time, _target: Target, _packet: &Packet) {}
 
     /// The packet, which had joined the queue of `target`, was dropped to make room for another.
     fn on_push_out(&mut self, _now: Time, _target: Target, _packet: &Packet) {}
 
-    /// The packet goes to `core`, from the queue of `target`.
+    /// The packet goes from the queue of `target` to `core`.
     fn on_dispatch(&mut self, _now: Time, _core: CoreId, _target: Target, _packet: &Packet) {}
 
-    /// The flow is over, with no packet left: its id may be used for another.
+    /// The flow has ended, with no packet left: its id may be used again.
     fn on_flow_end(&mut self, _now: Time, _flow: FlowId) {}
 
     /// `core` has finished the packet, which was `used` work.
     fn on_completion(&mut self, _now: Time, _core: CoreId, _packet: &Packet, _used: Work) {}
 
-    /// Says in a sentence, for people, by what the policy would choose for this packet now. `None`: by the view, or by
-    /// nothing that a sentence can say.
+    /// Describes in a sentence, for people, how the policy would steer this packet now. `None`: the
+    /// view alone decides, or no sentence can describe it.
     fn explain(&self, _packet: &Packet, _view: &View<'_>) -> Option<String> {
         None
     }

@@ -1,8 +1,8 @@
-//! Which of two equals goes first.
+//! The order of two equals.
 
 use serde::{Deserialize, Serialize};
 
-/// Which of two equals goes first.
+/// The order of two equals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ties {

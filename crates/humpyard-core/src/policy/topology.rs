@@ -1,4 +1,4 @@
-//! Which cores are near each other.
+//! The distances between cores.
 
 use alloc::format;
 use alloc::vec;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::BuildError;
 use crate::id::{CoreId, Id};
 
-/// What the cores of one group have in common.
+/// The part of the machine that the cores of one group share.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LevelKind {
@@ -45,27 +45,28 @@ impl LevelKind {
     }
 }
 
-/// One level of a [`Topology`]: how its groups of cores are numbered, and what it costs to leave one.
+/// One level of a [`Topology`]: the numbers of its groups of cores, and the cost of leaving a
+/// group.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Level {
-    /// What the cores of a group have in common.
+    /// The part of the machine that the cores of a group share.
     #[serde(default)]
     pub kind: LevelKind,
     /// The group of each core, dense from 0, ascending with the cores.
     pub group: Vec<u16>,
-    /// Cost of talking to a core of another group of this level but of the same group above, in thousandths of what it costs
-    /// to stay on one core.
+    /// Cost of talking to a core of another group of this level within the same group above, in
+    /// thousandths of the cost of staying on one core.
     pub cost_permille: u32,
 }
 
-/// How far apart two cores are, for what one of them has in its caches.
+/// How far apart two cores are, measured by the caches that they share.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Apart {
     /// They share a cache of the second level.
     SharedL2,
-    /// They are in one socket, with caches of the second level of their own.
+    /// They are in one socket, with separate caches of the second level.
     SameSocket,
-    /// They are in different sockets, or nodes where a tree has no sockets.
+    /// They are in different sockets; in a tree without sockets, in different nodes.
     OtherSocket,
 }
 
@@ -88,30 +89,38 @@ impl Apart {
     }
 }
 
-/// A tree whose leaves are the cores: sockets, the caches they share, the cores themselves; and what it costs two cores to
-/// talk, by the level at which they part unless it was measured for each pair.
+/// A tree whose leaves are the cores, with sockets and shared caches above them. It also holds the
+/// cost of communication between two cores: it follows from the level at which they part, or from a
+/// measured matrix.
 ///
-/// Levels count from 1, just below the root, to [`Topology::depth`], where every core is a group of its own.
+/// Levels count from 1, just below the root, to [`Topology::depth`], where every core is a group of
+/// its own.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Topology {
     levels: Vec<Level>,
-    /// The communication matrix, row by row, in thousandths of staying; empty where it follows from the levels.
+    /// The communication matrix, row by row, in thousandths of staying. Empty: the costs follow
+    /// from the levels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     matrix: Vec<u32>,
 }
 
 impl Topology {
-    /// Cores that are all equally near, at no cost.
+    /// Returns a topology in which all cores are equally near, at no cost.
     pub fn flat(cores: usize) -> Self {
         let group = (0..cores).map(|core| core as u16).collect();
         Self { levels: vec![Level { kind: LevelKind::Core, group, cost_permille: 1000 }], matrix: Vec::new() }
     }
 
-    /// A tree of any shape, its levels from the root down. The root, of which all cores are, is none of them.
+    /// Returns a tree of any shape, with its levels from the root down. The root, the group of all
+    /// cores, is not one of the levels.
     ///
     /// # Errors
-    /// No level, no core or more than 65,535, levels of different numbers of cores, groups that are not numbered densely from 0
-    /// and ascending, a group that is in two of those above, cores that share a group of the last level, a cost below 1000.
+    /// * There is no level, no core, or more than 65,535 cores.
+    /// * Levels have different numbers of cores.
+    /// * Groups are not numbered densely from 0 and ascending.
+    /// * A group is in two groups of the level above.
+    /// * Two cores share a group of the last level.
+    /// * A cost is below 1000.
     pub fn new(levels: Vec<Level>) -> Result<Self, BuildError> {
         let cores = levels.first().map_or(0, |level| level.group.len());
         if !(1..=usize::from(u16::MAX)).contains(&cores) {
@@ -127,13 +136,14 @@ impl Topology {
         Ok(Self { levels, matrix: Vec::new() })
     }
 
-    /// A tree in which every group of a level has the same number of groups below it, with the cost of each level from the
-    /// root down: `[(2, 2000), (2, 1400), (2, 1100)]` is two sockets of two caches of two cores each.
+    /// Returns a tree in which all groups of a level have the same number of groups below them.
+    /// `levels` gives that number and the cost of each level from the root down: `[(2, 2000), (2,
+    /// 1400), (2, 1100)]` is two sockets of two caches of two cores each.
     ///
-    /// From the last level up they are cores, caches of the second level and sockets.
+    /// From the last level up, the kinds are core, cache of the second level, and socket.
     ///
     /// # Errors
-    /// A tree without levels, with an empty level, of more than 65,535 cores, or a cost below 1000.
+    /// There are no levels, an empty level, more than 65,535 cores, or a cost below 1000.
     pub fn regular(levels: &[(usize, u32)]) -> Result<Self, BuildError> {
         let kinds = [LevelKind::Core, LevelKind::L2, LevelKind::Socket];
         let kind = |at: usize| kinds[(levels.len() - 1 - at).min(kinds.len() - 1)];
@@ -141,7 +151,7 @@ impl Topology {
         Self::regular_of(&named)
     }
 
-    /// The same with the kind of each level.
+    /// As [`Topology::regular`], with the kind of each level.
     ///
     /// # Errors
     /// As [`Topology::regular`].
@@ -157,10 +167,11 @@ impl Topology {
         Self::new(levels.iter().map(level).collect())
     }
 
-    /// With a communication matrix of its own: a row for each core, in thousandths of staying.
+    /// Sets the communication matrix: a row for each core, in thousandths of staying.
     ///
     /// # Errors
-    /// A matrix that is not square, of other cores, not symmetric, not 1000 from a core to itself, or below 1000 elsewhere.
+    /// The matrix is not square, has another number of cores, is not symmetric, is not 1000 from a
+    /// core to itself, or is below 1000 elsewhere.
     pub fn with_matrix(mut self, rows: &[Vec<u32>]) -> Result<Self, BuildError> {
         let cores = self.cores();
         if rows.len() != cores || rows.iter().any(|row| row.len() != cores) {
@@ -180,11 +191,12 @@ impl Topology {
         Ok(self)
     }
 
-    /// The tree of some of its cores, in an order in which those of each group stand together. Cores may be named several
-    /// times, for threads that take turns on one: then there is one more level, whose groups cost nothing to leave.
+    /// Returns the tree of some of its cores. The cores of each group must be adjacent in `cores`.
+    /// A core may occur several times, for threads that take turns on it: then there is one more
+    /// level, whose groups cost nothing to leave.
     ///
     /// # Errors
-    /// No core; a group whose cores do not stand together ([`Topology::arrange`] helps).
+    /// There is no core, or the cores of a group are not adjacent ([`Topology::arrange`] helps).
     pub fn select(&self, cores: &[CoreId]) -> Result<Self, BuildError> {
         if cores.is_empty() {
             return Err(too_many_or_none());
@@ -203,8 +215,9 @@ impl Topology {
         selected.with_matrix(&cores.iter().map(row).collect::<Vec<Vec<u32>>>())
     }
 
-    /// Places in a list of cores, which may be named several times, in an order in which those of each group stand together.
-    /// Where they do already it is as it was; else groups come in the order of their first cores.
+    /// Returns places in a list of cores, ordered so that the cores of each group are adjacent. A
+    /// core may occur several times. If they are adjacent already, the order stays the same;
+    /// otherwise groups follow the order of their first cores.
     pub fn arrange(&self, cores: &[CoreId]) -> Vec<usize> {
         let first = |level: usize, core: CoreId| {
             let group = self.group(level, core);
@@ -225,23 +238,25 @@ impl Topology {
         self.levels.len()
     }
 
-    /// The group of a core at a level from 0 (the root, of which all are) to [`Topology::depth`].
+    /// Returns the group of a core at a level from 0 (the root, the group of all cores) to
+    /// [`Topology::depth`].
     #[inline]
     pub fn group(&self, level: usize, core: CoreId) -> usize {
         if level == 0 { 0 } else { usize::from(self.levels[level - 1].group[core.index()]) }
     }
 
-    /// What the cores of a group of a level have in common.
+    /// Returns the part of the machine that the cores of a group of this level share.
     pub fn kind(&self, level: usize) -> LevelKind {
         self.levels[level - 1].kind
     }
 
-    /// What it costs to cross between groups of a level, in thousandths of staying.
+    /// Returns the cost of crossing between groups of a level, in thousandths of staying.
     pub fn cost_permille(&self, level: usize) -> u32 {
         self.levels[level - 1].cost_permille
     }
 
-    /// The level at which two cores part: the first at which they are of different groups. None for one and the same.
+    /// Returns the level at which two cores part: the first at which their groups differ. `None`:
+    /// they are the same core.
     #[inline]
     pub fn parting(&self, a: CoreId, b: CoreId) -> Option<usize> {
         if a == b {
@@ -250,9 +265,9 @@ impl Topology {
         (1..=self.depth()).find(|&level| self.group(level, a) != self.group(level, b))
     }
 
-    /// How far apart two cores are that part at a level.
+    /// Returns how far apart two cores are that part at this level.
     ///
-    /// Where no level has caches of the second level, each core has one of its own.
+    /// If no level has caches of the second level, each core has its own.
     pub fn apart(&self, level: usize) -> Apart {
         let of = |kind: LevelKind| self.levels.iter().position(|level| level.kind == kind).map(|at| at + 1);
         let shares_l2 = match of(LevelKind::L2) {
@@ -267,7 +282,8 @@ impl Topology {
         }
     }
 
-    /// What it costs two cores to talk, in thousandths of staying on one: an entry of the communication matrix.
+    /// Returns the cost of communication between two cores, in thousandths of staying on one: an
+    /// entry of the communication matrix.
     pub fn distance_permille(&self, a: CoreId, b: CoreId) -> u32 {
         if !self.matrix.is_empty() {
             return self.matrix[a.index() * self.cores() + b.index()];
@@ -275,14 +291,14 @@ impl Topology {
         self.parting(a, b).map_or(1000, |level| self.cost_permille(level))
     }
 
-    /// Whether the communication matrix was given, and does not follow from the levels.
+    /// Whether a communication matrix was given; otherwise the costs follow from the levels.
     pub fn has_matrix(&self) -> bool {
         !self.matrix.is_empty()
     }
 }
 
 impl Level {
-    /// The level of these cores alone, its groups numbered as they come.
+    /// Returns the level restricted to these cores; groups are numbered in order of appearance.
     fn select(&self, cores: &[CoreId]) -> Self {
         let mut known: Vec<u16> = Vec::new();
         let number = |core: &CoreId| {
@@ -301,7 +317,7 @@ fn too_many_or_none() -> BuildError {
     BuildError::set_up(format!("a topology has 1 to {} cores, so fan-outs from 1: 2x4 for example", u16::MAX))
 }
 
-/// One level, below another if there is one.
+/// Checks one level, and its groups against those of the level above.
 fn check_level(level: &Level, above: Option<&Level>, cores: usize) -> Result<(), BuildError> {
     let name = level.kind.name();
     if level.cost_permille < 1000 {
@@ -342,7 +358,8 @@ mod tests {
         (0..tree.cores()).map(|core| tree.group(level, CoreId::from_index(core))).collect()
     }
 
-    /// A socket of two caches of two and one cores, and a socket of one cache of one core.
+    /// A socket with two caches, of two cores and of one core, and a socket with one cache of one
+    /// core.
     fn unbalanced() -> Topology {
         let level = |kind, group: &[u16], cost_permille| Level { kind, group: group.to_vec(), cost_permille };
         Topology::new(vec![

@@ -1,16 +1,17 @@
-//! The first of many rules that matches, found without trying them all.
+//! The first of many rules that matches, found without trying all rules.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::steps;
 
-/// Rules that are tried one after the other.
+/// Most rules in a leaf, which are tried one after the other.
 const LEAF: usize = 8;
-/// References to rules that splitting may make, for each side of a rule: ranges become several prefixes.
+/// Most references to rules that splitting may make, for each rule and side: a range becomes
+/// several prefixes.
 const REFERENCES: usize = 64;
 
-/// All numbers of 128 bits that begin with the same bits.
+/// All 128-bit numbers that begin with the same bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Prefix {
     length: u8,
@@ -18,23 +19,23 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// The numbers whose first `length` bits, up to 128, are those of `bits`.
+    /// Returns the numbers whose first `length` bits, up to 128, equal those of `bits`.
     pub const fn new(bits: u128, length: u8) -> Self {
         let mask = if length == 0 { 0 } else { u128::MAX << (128 - length as u32) };
         Self { length, bits: bits & mask }
     }
 
-    /// A number of 16 bits as the 128 bits that [`Self::of_range`] speaks of.
+    /// Converts a 16-bit number to the 128 bits that [`Self::of_range`] uses.
     pub const fn short(number: u16) -> u128 {
         (number as u128) << 112
     }
 
-    /// The prefixes that are together the numbers of 16 bits from `first` to `last`.
+    /// Returns the prefixes that together cover the 16-bit numbers from `first` to `last`.
     pub fn of_range(first: u16, last: u16) -> impl Iterator<Item = Self> {
         let (mut next, end) = (u32::from(first), u32::from(last) + 1);
         core::iter::from_fn(move || {
             let left = end.checked_sub(next).filter(|&left| left > 0)?;
-            // The largest block that begins here and is no longer than what is left.
+            // The largest block that begins here and fits into the rest.
             let bits = next.trailing_zeros().min(left.ilog2()).min(16);
             let prefix = Self::new(Self::short(next as u16), (16 - bits) as u8);
             next += 1 << bits;
@@ -43,20 +44,23 @@ impl Prefix {
     }
 }
 
-/// What a rule asks: on each side one of the prefixes, or anything where there are none.
+/// The condition of a rule: on each side one of the prefixes. An empty list accepts anything.
 #[derive(Clone, Debug)]
 pub struct Asked<const SIDES: usize> {
-    /// The number of the rule. Rules come in ascending order; one that asks for alternatives comes once for each.
+    /// The number of the rule. Rules come in ascending order; a rule with alternatives comes once
+    /// for each.
     pub rule: u32,
-    /// What it asks on each side.
+    /// The prefixes that it accepts on each side.
     pub sides: [Vec<Prefix>; SIDES],
 }
 
-/// An index of rules by what they ask on several sides, such as addresses and ports.
+/// An index of rules by their conditions on several sides, such as addresses and ports.
 ///
-/// It is a tree. Each node parts its rules by their prefixes on one side, the one that leaves the smallest part to be looked at; a search looks
-/// into the part of each length of prefixes that occurs, and into that of the rules that ask nothing there. Parts whose least rule comes
-/// behind one that is found are left out. Up to eight rules, or rules that no side parts, are tried in order.
+/// The index is a tree. Each node divides its rules by their prefixes on one side. It chooses the
+/// side that leaves the smallest part to search. A search visits one part for each prefix length
+/// that occurs, and the part of the rules without a condition there. It skips parts whose lowest
+/// rule comes after a rule already found. A leaf of up to eight rules, or of rules that no side
+/// divides, is tried in order.
 #[derive(Clone, Debug)]
 pub struct FirstMatch<const SIDES: usize> {
     root: Node,
@@ -64,7 +68,7 @@ pub struct FirstMatch<const SIDES: usize> {
 
 #[derive(Clone, Debug)]
 struct Node {
-    /// The least rule.
+    /// The lowest rule.
     least: u32,
     kind: Kind,
 }
@@ -79,22 +83,23 @@ enum Kind {
 #[derive(Clone, Debug)]
 struct Parted {
     side: usize,
-    /// Lengths of the prefixes that occur.
+    /// Lengths of the prefixes.
     lengths: Vec<u8>,
-    /// By prefix, in ascending order.
+    /// Nodes by prefix, in ascending order.
     parts: Vec<(Prefix, Node)>,
-    /// Rules that ask nothing on this side.
+    /// Rules without a condition on this side.
     rest: Option<Node>,
 }
 
 impl<const SIDES: usize> FirstMatch<SIDES> {
-    /// An index of these rules.
+    /// Returns an index of these rules.
     pub fn new(asked: &[Asked<SIDES>]) -> Self {
         let mut left = asked.len().saturating_mul(REFERENCES * SIDES);
         Self { root: Node::new(asked, (0..asked.len() as u32).collect(), &mut left) }
     }
 
-    /// The least rule that `matches`, among those that ask for nothing but this point.
+    /// Returns the lowest rule whose prefixes accept this point and for which `matches` returns
+    /// true.
     #[inline]
     pub fn find(&self, point: &[u128; SIDES], mut matches: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut bound = u32::MAX;
@@ -102,15 +107,16 @@ impl<const SIDES: usize> FirstMatch<SIDES> {
         (bound < u32::MAX).then_some(bound)
     }
 
-    /// Calls `visit` with the rules below `bound` that ask on each side for nothing, or for one of these points, until it answers true:
-    /// rules from that one on are not visited any more. Rules may be visited twice, and in any order.
+    /// Calls `visit` with the rules below `bound` that accept one of these points on each side.
+    /// Once it returns true for a rule, that rule and higher ones are not visited any more. Rules
+    /// may be visited twice, and in any order.
     pub fn visit(&self, points: &[&[u128]; SIDES], bound: u32, mut visit: impl FnMut(u32) -> bool) {
         self.root.search(points, &mut { bound }, &mut visit);
     }
 }
 
 impl Node {
-    /// A node of the rules that these entries belong to; so many more references may be made.
+    /// Builds the node of these entries; `left` is the number of references that may still be made.
     fn new<const SIDES: usize>(asked: &[Asked<SIDES>], entries: Vec<u32>, left: &mut usize) -> Self {
         let least = entries.first().map_or(u32::MAX, |&first| asked[first as usize].rule);
         let part = || {
@@ -177,14 +183,14 @@ impl Parted {
     }
 }
 
-/// How entries part on one side.
+/// A division of entries by their prefixes on one side.
 struct Cut {
     side: usize,
-    /// Each prefix with the entries that ask for it, in ascending order.
+    /// Each prefix with the entries that have it, in ascending order.
     parts: Vec<(Prefix, u32)>,
-    /// Entries that ask nothing.
+    /// Entries without a condition on this side.
     rest: Vec<u32>,
-    /// The most entries that a point may leave, if prefixes of one length alone occur.
+    /// The most entries that a point may leave, if the prefixes all have one length.
     largest: usize,
 }
 
@@ -234,7 +240,7 @@ mod tests {
         asked.sides.iter().zip(point).all(|(side, &point)| side.is_empty() || side.iter().any(|one| covers(one, point)))
     }
 
-    /// Points and prefixes of few different bits, so that many meet.
+    /// Returns points and prefixes that differ in few bits, so that many match.
     fn number(random: &mut Random) -> u128 {
         u128::from(random.below(16)) << 124 | u128::from(random.below(4)) << 100
     }
@@ -260,7 +266,7 @@ mod tests {
             let index = FirstMatch::new(&asked);
             for _ in 0..200 {
                 let point = core::array::from_fn(|_| number(&mut random));
-                // What an index cannot know of: a condition that holds for a part of the rules alone.
+                // A condition that the index does not know: it holds only for some of the rules.
                 let odd = |rule: u32| rule % 5 != 3;
                 let expected = asked.iter().find(|one| odd(one.rule) && asks(one, &point)).map(|one| one.rule);
                 let matches = |rule| odd(rule) && asked.iter().any(|one| one.rule == rule && asks(one, &point));
@@ -307,7 +313,8 @@ mod tests {
         }
     }
 
-    /// Rules as firewalls have them: steps to find one of 100,000 are few, whatever they ask for.
+    /// Rules as firewalls have them: a rule among 100,000 is found in few steps, whatever the
+    /// conditions.
     #[cfg(feature = "steps")]
     #[test]
     fn few_steps_find_one_of_many() {

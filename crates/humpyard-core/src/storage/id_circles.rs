@@ -8,10 +8,10 @@ struct Link<I> {
     next: I,
 }
 
-/// Circles without beginning or end over the ids below a limit. Each id stands in exactly one circle, at first alone in its
-/// own. Every operation is O(1); none allocates.
+/// Circles without beginning or end over the ids below a limit. Each id is in exactly one circle;
+/// at first it is alone in its own. Every operation is O(1); none allocates.
 ///
-/// As many rings as there may be share the links of one; where a ring begins, its owner knows.
+/// Any number of rings can share these links; the owner of a ring remembers where it begins.
 #[derive(Clone, Debug)]
 pub struct IdCircles<I> {
     links: IdVec<I, Link<I>>,
@@ -29,19 +29,19 @@ impl<I: Id> IdCircles<I> {
         self.links[id].next == id
     }
 
-    /// The id after this one; itself if it is alone.
+    /// Returns the id after this one; `id` itself if it is alone.
     #[inline]
     pub fn next(&self, id: I) -> I {
         self.links[id].next
     }
 
-    /// The id before this one; itself if it is alone.
+    /// Returns the id before this one; `id` itself if it is alone.
     #[inline]
     pub fn previous(&self, id: I) -> I {
         self.links[id].previous
     }
 
-    /// Takes `id`, which is alone, into the circle of `next`, just before it.
+    /// Inserts `id` into the circle of `next`, just before it.
     ///
     /// # Panics
     /// If `id` is not alone.
@@ -56,7 +56,7 @@ impl<I: Id> IdCircles<I> {
         }
     }
 
-    /// Takes `id` out of its circle: it is alone then.
+    /// Removes `id` from its circle; it is then alone.
     #[inline]
     pub fn remove(&mut self, id: I) {
         let Link { previous, next } = self.links[id];
@@ -65,7 +65,7 @@ impl<I: Id> IdCircles<I> {
         self.links[id] = Link { previous: id, next: id };
     }
 
-    /// The circle of `id`, beginning with it.
+    /// Returns the ids of the circle, from `id` on.
     pub fn iter(&self, id: I) -> impl Iterator<Item = I> + '_ {
         let mut next = Some(id);
         core::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! A list of ids, each in it at most once, with both ends and every member within reach in O(1).
+//! A list of ids without duplicates: both ends and every member are reached in O(1).
 
 use crate::id::{Id, IdVec};
 
@@ -51,7 +51,7 @@ impl<I: Id> IdRing<I> {
         self.front.map(|front| self.links[front].previous)
     }
 
-    /// The member after the member `id`; none if that is the last.
+    /// Returns the member after the member `id`. `None`: that is the last.
     ///
     /// # Panics
     /// If `id` is no member.
@@ -61,7 +61,7 @@ impl<I: Id> IdRing<I> {
         Some(self.links[id].next).filter(|&next| self.front != Some(next))
     }
 
-    /// The member before the member `id`; none if that is the first.
+    /// Returns the member before the member `id`. `None`: that is the first.
     ///
     /// # Panics
     /// If `id` is no member.
@@ -108,10 +108,10 @@ impl<I: Id> IdRing<I> {
         self.front = Some(id);
     }
 
-    /// Adds `id` just before the member `next`, and as the first if that is the first.
+    /// Adds `id` just before the member `next`; `id` becomes the first if `next` was the first.
     ///
     /// # Panics
-    /// If `id` is a member already, or `next` is none.
+    /// If `id` is a member already, or `next` is not a member.
     pub fn insert_before(&mut self, next: I, id: I) {
         let after = &mut self.links[next];
         assert!(after.linked, "{id:?} before {next:?}, which is not in the ring");
@@ -131,7 +131,7 @@ impl<I: Id> IdRing<I> {
         }
     }
 
-    /// Takes `id` out; nothing happens if it is no member.
+    /// Removes `id`; does nothing if it is not a member.
     pub fn remove(&mut self, id: I) {
         let link = &mut self.links[id];
         let Link { previous, next, linked } = *link;

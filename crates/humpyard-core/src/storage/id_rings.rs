@@ -1,10 +1,11 @@
-//! Several rings of ids, each id in one of them at most.
+//! Several rings of ids; each id is in at most one of them.
 
 use super::IdCircles;
 use crate::id::{Id, IdVec};
 
-/// As many rings as there are ids of `R` over the ids of `I` below a limit. Both ends of every ring and each member are within
-/// reach in O(1); none allocates. Of each id its owner knows in which ring it is, if any.
+/// One ring for each id of `R`, over the ids of `I` below a limit. The ends of every ring and each
+/// member are reached in O(1); no operation allocates. The owner remembers which ring each id is
+/// in.
 #[derive(Clone, Debug)]
 pub struct IdRings<R, I> {
     circles: IdCircles<I>,
@@ -12,7 +13,7 @@ pub struct IdRings<R, I> {
 }
 
 impl<R: Id, I: Id> IdRings<R, I> {
-    /// So many empty rings for ids below `limit`.
+    /// Returns `rings` empty rings for ids below `limit`.
     pub fn new(rings: usize, limit: usize) -> Self {
         Self { circles: IdCircles::new(limit), fronts: IdVec::from_fn(rings, |_| None) }
     }
@@ -45,8 +46,8 @@ impl<R: Id, I: Id> IdRings<R, I> {
         self.fronts[ring] = Some(id);
     }
 
-    /// Adds `id`, which is in no ring, to a ring that ascends by this key, behind those with the same. O(1) if it comes last,
-    /// else as many steps as members come after it.
+    /// Adds `id`, which is in no ring, to a ring sorted by this key, after members with the same
+    /// key. O(1) if `id` comes last, plus one step for each member after it.
     #[inline]
     pub fn insert_by<K: Ord>(&mut self, ring: R, id: I, key: impl Fn(I) -> K) {
         let Some(front) = self.fronts[ring] else {
@@ -75,7 +76,7 @@ impl<R: Id, I: Id> IdRings<R, I> {
         }
     }
 
-    /// Takes `id` out of its ring, which is this one.
+    /// Removes `id` from this ring, which must be its own.
     #[inline]
     pub fn remove(&mut self, ring: R, id: I) {
         if self.fronts[ring] == Some(id) {
@@ -84,7 +85,7 @@ impl<R: Id, I: Id> IdRings<R, I> {
         self.circles.remove(id);
     }
 
-    /// The member before `id` in its ring; before the first, the last.
+    /// Returns the member before `id` in its ring; before the first comes the last.
     #[inline]
     pub fn previous(&self, id: I) -> I {
         self.circles.previous(id)
@@ -103,7 +104,8 @@ impl<R: Id, I: Id> IdRings<R, I> {
     }
 }
 
-/// The members of a ring from `first` on. Steps to a member when that is asked for: who asks often wants the first alone.
+/// Returns the members of a ring from `first` on. It steps only when the next member is asked for,
+/// because many callers need the first alone.
 #[inline]
 fn walk<I: Id>(first: Option<I>, step: impl Fn(I) -> I) -> impl Iterator<Item = I> {
     let mut last = None;
@@ -129,7 +131,7 @@ mod tests {
         let mut rings: IdRings<ServiceId, CoreId> = IdRings::new(3, 8);
         let mut model: [Vec<CoreId>; 3] = Default::default();
         let mut random = Seed(7).stream("test");
-        // Keys that repeat, so that equal ones meet.
+        // Keys repeat, so that equal keys occur.
         let key = |id: CoreId| id.0 / 2;
         for _ in 0..10_000 {
             let (id, at) = (CoreId(random.below(8) as u16), random.below(3) as usize);
@@ -138,7 +140,7 @@ mod tests {
                 Some(at) if random.below(3) == 0 => {
                     rings.rotate(ServiceId::from_index(at));
                     model[at].rotate_left(1);
-                    // Only a ring that is in order takes members by their keys.
+                    // Only a sorted ring takes members by key.
                     if at > 0 {
                         let members = core::mem::take(&mut model[at]);
                         members.into_iter().for_each(|id| rings.remove(ServiceId::from_index(at), id));

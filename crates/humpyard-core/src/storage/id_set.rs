@@ -1,4 +1,4 @@
-//! A set of ids of which the lowest is found at once.
+//! A set of ids with fast access to the lowest.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -7,9 +7,9 @@ use core::marker::PhantomData;
 use crate::id::Id;
 use crate::steps;
 
-/// A set of the ids below a limit: one bit each, and one for each word of bits, up to a single word. Adding, removing and
-/// finding are O(log n) to the base 64: four words for a million ids. The first 64 ids take one
-/// word that is always at hand.
+/// A set of the ids below a limit: one bit each, and one for each word of bits, up to a single
+/// word. Adding, removing and finding are O(log n) to the base 64: four words for a million ids.
+/// The first 64 ids share one word that needs no indirection.
 #[derive(Clone, Debug)]
 pub struct IdSet<I> {
     /// The ids below 64.
@@ -51,7 +51,7 @@ impl<I: Id> IdSet<I> {
         self.low | self.high as u64 == 0
     }
 
-    /// The member, if there is exactly one: cheaper than to count them.
+    /// Returns the only member, if there is exactly one: cheaper than counting.
     #[inline]
     pub fn only(&self) -> Option<I> {
         if self.low == 0 {
@@ -83,7 +83,8 @@ impl<I: Id> IdSet<I> {
     fn insert_high(&mut self, at: usize) {
         let word = &mut self.words[at / 64];
         let before = *word;
-        // What is there already is most often asked for: nothing is written then, for which the next to ask would wait.
+        // Most ids are members already. Then nothing is written, because the next read would have
+        // to wait for the write.
         if before >> (at % 64) & 1 == 1 {
             return;
         }
@@ -142,13 +143,15 @@ impl<I: Id> IdSet<I> {
         self.lowest_from(id.index() + 1)
     }
 
-    /// `id` if it is a member, else the lowest above it; it need not be below the limit.
+    /// Returns `id` if it is a member, else the lowest member above it. `id` need not be below the
+    /// limit.
     #[inline]
     pub fn at_or_after(&self, id: I) -> Option<I> {
         self.lowest_from(id.index())
     }
 
-    /// The lowest member of this index or a higher one: up to the first level that knows of one, and down again.
+    /// Returns the lowest member with this index or a higher one: climbs to the first level that
+    /// has one, then descends.
     #[inline]
     fn lowest_from(&self, index: usize) -> Option<I> {
         if index >= LOW {

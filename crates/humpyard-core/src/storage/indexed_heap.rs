@@ -47,7 +47,7 @@ impl<I: Id, K: Ord + Copy> IndexedHeap<I, K> {
         self.entries.get(self.position[id] as usize).map(|entry| entry.0)
     }
 
-    /// Makes `id` a member with this key, or gives a member a new key.
+    /// Adds `id` with this key, or changes the key of a member.
     pub fn set(&mut self, id: I, key: K) {
         let at = match self.position[id] {
             ABSENT => {
@@ -63,7 +63,7 @@ impl<I: Id, K: Ord + Copy> IndexedHeap<I, K> {
         self.sift_down(at);
     }
 
-    /// Takes `id` out; nothing happens if it is no member.
+    /// Removes `id`; does nothing if it is not a member.
     pub fn remove(&mut self, id: I) {
         let at = self.position[id];
         if at == ABSENT {

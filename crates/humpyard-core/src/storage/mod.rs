@@ -1,4 +1,4 @@
-//! The structures that policies are made of, each written and tested once. None allocates after construction.
+//! Data structures for policies, each written and tested once. None allocates after construction.
 
 mod first_match;
 mod id_circles;

@@ -6,7 +6,7 @@ use humpyard_traffic::{Classifier, Digest, Headers};
 
 use super::BATCH;
 
-/// The frames read last, each with what is known of it.
+/// The frames read last, each with its metadata.
 #[derive(Default)]
 pub(super) struct Burst {
     frames: Vec<Frame>,
@@ -15,12 +15,12 @@ pub(super) struct Burst {
     early: Option<usize>,
 }
 
-/// What is known of a frame that was read.
+/// The metadata of a frame that was read.
 #[derive(Default)]
 pub(super) struct Read {
     /// When it arrives.
     pub(super) arrival: Time,
-    /// Its number among those that came in, from 1.
+    /// Number of the frame among those that came in, from 1.
     pub(super) number: u64,
     /// Its headers, once they are parsed.
     pub(super) headers: Headers,
@@ -29,13 +29,13 @@ pub(super) struct Read {
 }
 
 impl Burst {
-    /// Returns an empty burst with room for a batch and a frame that is early.
+    /// Returns an empty burst with room for a batch and one early frame.
     pub(super) fn new() -> Self {
         let frames = (0..=BATCH).map(|_| Frame::default()).collect();
         Self { frames, read: (0..=BATCH).map(|_| Read::default()).collect(), early: None }
     }
 
-    /// Returns the frame at this place, and what is known of it.
+    /// Returns the frame at this place, and its metadata.
     #[inline]
     pub(super) fn at(&mut self, place: usize) -> (&mut Frame, &mut Read) {
         (&mut self.frames[place], &mut self.read[place])
@@ -46,7 +46,7 @@ impl Burst {
         &mut self.frames[..frames]
     }
 
-    /// Returns the first `frames` frames, each with what is known of it.
+    /// Returns the first `frames` frames, each with its metadata.
     #[inline]
     pub(super) fn first(&mut self, frames: usize) -> impl Iterator<Item = (&mut Frame, &mut Read)> {
         self.frames[..frames].iter_mut().zip(&mut self.read)
@@ -71,7 +71,8 @@ impl Burst {
         self.early.map(|place| self.read[place].arrival)
     }
 
-    /// Takes the frame that was read too early as the first of the next burst. Returns whether there is one.
+    /// Makes the frame that was read too early the first of the next burst. Returns whether there
+    /// is one.
     pub(super) fn take_early(&mut self) -> bool {
         let Some(place) = self.early.take() else { return false };
         self.frames.swap(0, place);

@@ -1,4 +1,4 @@
-//! What comes in: frames are read, classified, and arrive at the mechanism.
+//! Input: frames are read and classified, and arrive at the mechanism.
 
 use core::mem;
 use core::sync::atomic::Ordering;
@@ -19,7 +19,8 @@ use crate::outcome::RunError;
 use crate::wait::{Next, SLEEP_MAX};
 
 impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
-    /// Takes in the frames that have arrived: at most a batch, but in virtual time all of an instant.
+    /// Takes in the frames that have arrived: at most a batch; in virtual time, all frames of an
+    /// instant.
     pub(super) fn take_in<const PLAIN: bool>(&mut self) -> Result<bool, RunError> {
         let now = self.now.read();
         let mut any = false;
@@ -53,7 +54,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         }
     }
 
-    /// Reads frames until there is none that has arrived, at most `most`. Returns how many.
+    /// Reads at most `most` frames that have arrived. Returns their number.
     fn read_burst(&mut self, now: Time, most: usize) -> Result<usize, RunError> {
         let mut read = 0;
         if most == 0 {
@@ -81,7 +82,8 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         Ok(read)
     }
 
-    /// Reads at most `most` frames of an input that gives only what has arrived. Returns how many there were.
+    /// Reads at most `most` frames of an input that returns only frames that have arrived. Returns
+    /// their number.
     fn read_arrived(&mut self, now: Time, most: usize) -> usize {
         if !self.reading {
             return 0;
@@ -105,7 +107,8 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         read
     }
 
-    /// Counts the frame at this place among those that have arrived, if it is due. Returns how many have.
+    /// Counts the frame at this place as arrived, if it is due. Returns the number of arrived
+    /// frames.
     #[inline]
     fn admit(&mut self, now: Time, place: usize) -> Result<usize, RunError> {
         let arrival = self.burst.at(place).1.arrival;
@@ -134,7 +137,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         Ok(self.live.sink.discard(self.burst.at(place).0)?)
     }
 
-    /// Whether the next frame has to wait until there is room.
+    /// Whether the next frame must wait until there is room.
     pub(super) fn must_wait(&self) -> bool {
         self.room() == 0
     }
@@ -148,10 +151,10 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         room.min(BATCH as u64) as usize
     }
 
-    /// Frames that may be taken from a port, so that what is held and what waits there is as much
-    /// as may be held, at most: beyond that the port drops what comes, which costs nothing, where
-    /// to read and drop a frame costs nearly as much as to forward it. `None` where the input is no
-    /// port, or a frame that comes may push another out and so has to be looked into.
+    /// Returns the number of frames that may be taken from a port. Held frames and frames waiting
+    /// at the port together then stay within the limit. Beyond it the port drops arriving frames at
+    /// no cost; reading and dropping a frame costs nearly as much as forwarding it. `None`: the
+    /// input is no port, or an arriving frame may push out another and so must be read.
     fn room_for_port(&self) -> Option<u64> {
         if !self.live.leaves_to_port() {
             return None;
@@ -160,7 +163,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         Some(self.live.measured.scheduler().room().saturating_sub(waiting))
     }
 
-    /// Reads the next frame into this place. Returns false when there is none now, or no more.
+    /// Reads the next frame into this place. Returns false if there is none now, or no more at all.
     #[inline]
     fn read(&mut self, now: Time, place: usize) -> Result<bool, RunError> {
         while self.reading {
@@ -172,7 +175,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
                     return Ok(true);
                 }
                 Ok(Polled::NotYet) if self.now.is_virtual() => {
-                    // Time cannot go on until it is known what comes next.
+                    // Virtual time cannot advance until the next frame is known.
                     self.wait_for_source()?;
                     self.reading = !self.is_over(now);
                 }
@@ -201,7 +204,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         self.interrupted || self.live.longest.is_some_and(|longest| now.since(self.begin).as_ns() >= ns(longest))
     }
 
-    /// A flow is over, or a client is gone.
+    /// Ends a flow or a client.
     fn end(&mut self, now: Time, flow: Option<FlowId>, client: Option<ClientId>) {
         if let Some(flow) = flow {
             let packets = self.live.measured.packets_of(flow);
@@ -219,14 +222,14 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         }
     }
 
-    /// A client has another weight at the link, if there is one.
+    /// Changes the weight of a client at the link, if there is one.
     pub(super) fn set_link_weight(&mut self, now: Time, client: ClientId, weight: Weight) {
         if let Some(link) = &mut self.live.link {
             link.set_weight(now, client, weight);
         }
     }
 
-    /// Classifies a packet whose flow is not known: the flow begins, and another may end for it.
+    /// Classifies a packet of an unknown flow: the flow begins, and another may end to make room.
     #[inline(never)]
     fn begin_flow(&mut self, now: Time, frame: &Frame, read: &Read) -> Result<Packet, RunError> {
         let classified = self.live.classifier.classify_new(&read.headers, &read.digest, frame.wire_length)?;
@@ -296,8 +299,8 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         Ok(())
     }
 
-    /// Reports how far the run is. Where packets come and go all the time, nobody waits and notices that a worker is gone, so
-    /// it looks after that too.
+    /// Reports the progress of the run, and checks the workers. If packets come and go all the
+    /// time, the dispatcher never waits, and only this check notices that a worker has ended.
     #[inline(never)]
     fn report_progress(&mut self) -> Result<(), RunError> {
         self.crew.check()?;

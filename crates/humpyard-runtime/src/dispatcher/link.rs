@@ -12,13 +12,14 @@ use super::Dispatcher;
 use crate::outcome::RunError;
 
 impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
-    /// A packet that was held goes out, or comes to the link.
+    /// Sends a packet that was held, or passes it to the link.
     pub(super) fn leave(&mut self, now: Time, packet: &Packet, frame: Frame) -> Result<(), RunError> {
         let Some(link) = &mut self.live.link else {
             self.live.classifier.release(packet);
             return self.send(frame);
         };
-        // By a virtual clock the link, which has lengths from a table as the cores have times, makes of it what it will.
+        // On a virtual clock the link computes the length itself, from a table, as the cores do
+        // with times.
         let length = if self.now.is_virtual() { packet.length } else { frame.wire_length };
         let packet = Packet { length, ..*packet };
         let arrival = link.on_processed(now, &packet, self.live.measured.scheduler_mut());
@@ -35,8 +36,9 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         }
     }
 
-    /// What a service made of this packet goes out, or comes to the link as a packet of the same client. By a virtual clock it is in
-    /// the lengths that the link has from its table, and goes out by itself.
+    /// Sends what a service made of this packet, or passes it to the link as a packet of the same
+    /// client. On a virtual clock the link's table already includes its length, so it is sent
+    /// directly.
     pub(super) fn leave_made(&mut self, now: Time, packet: &Packet, frame: Frame) -> Result<(), RunError> {
         if self.live.link.is_none() || self.now.is_virtual() {
             return self.send(frame);
@@ -53,7 +55,8 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         self.discard(frame)
     }
 
-    /// What has left the link by now; whether anything has. By a clock that did not wait, others have begun since.
+    /// Sends the packets that have left the link by now. Returns whether there are any. On a real
+    /// clock, later packets may have begun since.
     pub(super) fn finish_sending(&mut self, now: Time) -> Result<bool, RunError> {
         if self.live.link.is_none() {
             return Ok(false);
@@ -78,7 +81,8 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         }
     }
 
-    /// Packets that may come in before as many are on their way, those at the link among them, as may be held.
+    /// Returns the number of packets that may come in before the run, including the link, holds its
+    /// maximum.
     pub(super) fn room_at_link(&self) -> u64 {
         if self.live.link.is_none() {
             return u64::MAX;

@@ -46,26 +46,33 @@ use crate::worker::{Done, Workbench};
 
 /// Frames read at a time, at most; then the dispatcher looks after results again.
 const BATCH: usize = 32;
-/// Arrivals of which one has its decisions timed.
+/// Arrivals per arrival whose decisions are timed.
 const TIMED_EVERY: u64 = 1 << 6;
-/// How often progress is told, and a look is taken at the workers, in packets.
+/// Packets between progress reports and checks of the workers.
 const PROGRESS_EVERY: u64 = 1 << 14;
-/// A sleep ends so long before the next arrival, for the system takes its time to wake a thread.
+/// A sleep ends this long before the next arrival, because the system needs time to wake a thread.
 const WAKE_EARLY: Duration = Duration::from_micros(100);
 
-/// Runs the data plane until the source is dry, or the run is ended, and everything held is served and written.
+/// Runs the data plane until the source is exhausted or the run is stopped, and all held packets
+/// are served and written.
 ///
-/// The outcome has two accounts, of what came in and of what went out; whoever runs this checks that both balance, in every
-/// build, as the command line does, which exits with 1 if one does not.
+/// The outcome has two accounts, of incoming and of outgoing packets. The caller must check that
+/// both balance, in every build. The command line does so, and exits with 1 if one does not.
 ///
-/// A service that panics ends nothing: its packet is dropped for [`DropReason::ServicePanicked`](humpyard_services::DropReason)
-/// and goes to the quarantine, its instance is made anew, and its worker goes on. The first run of a program puts a panic hook
-/// before that of the program, which says nothing of such panics, for the outcome tells of them; all others it passes on. (A
-/// hook that the program sets later is told of them all.) So the program must not be built to abort on panics.
+/// A service that panics does not end the run:
+///
+/// * Its packet is dropped for [`DropReason::ServicePanicked`](humpyard_services::DropReason) and
+///   goes to the quarantine.
+/// * A new instance replaces the service, and its worker continues.
+///
+/// The first run of a program puts a panic hook before the program's own. It hides such panics,
+/// because the outcome reports them, and passes on all others. (A hook that the program sets later
+/// sees all of them.) So the program must not be built to abort on panics.
 ///
 /// # Errors
-/// A sink that cannot be written, a lost worker, more flows under way than there is room for. Damage within the source is
-/// no error: what came before it is processed, and the outcome tells of it.
+/// The sink cannot be written, a worker is lost, or there are more flows under way than there is
+/// room for. Damage within the source is no error: the packets before it are processed, and the
+/// outcome reports it.
 pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<Outcome<Measured<S, Q, A>>, RunError> {
     if live.is_plain() { run_as::<true, _, _, _>(live) } else { run_as::<false, _, _, _>(live) }
 }
@@ -82,15 +89,16 @@ pub(crate) fn run_as<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
 
 /// How a dispatcher starts.
 pub(crate) struct Start<'a> {
-    /// The time it goes by.
+    /// The clock of the run.
     pub(crate) stopwatch: Stopwatch,
-    /// What it sleeps on.
+    /// The doorbell that the dispatcher sleeps on.
     pub(crate) doorbell: Arc<Doorbell>,
-    /// Waits until others are ready too, and gives the time at which all were; none where there are no others.
+    /// Waits until the other threads are ready, and returns the common start time. `None`: there
+    /// are no others.
     pub(crate) begin: Option<&'a dyn Fn() -> Time>,
 }
 
-/// As [`run_as`], on the clock of others.
+/// As [`run_as`], with a clock shared with other threads.
 pub(crate) fn run_from<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
     mut live: Live<'_, S, Q, A>,
     start: Start<'_>,
@@ -157,7 +165,7 @@ pub(crate) fn run_from<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
     let worked = dispatcher.work::<PLAIN>();
     let loads = dispatcher.load().into_iter().collect();
     if dispatcher.live.input.is_dealt() {
-        // Whoever adds this up may look again.
+        // The thread that adds up all dispatchers may still ask.
         dispatcher.answer();
     }
     let Dispatcher {
@@ -182,7 +190,7 @@ pub(crate) fn run_from<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
     if let Some(counting) = counting {
         counters.add_hardware(counting.end());
     }
-    // No thread outlives the run, whatever became of it.
+    // No thread outlives the run, however it ended.
     let ended = crew.end();
     worked?;
     counters.merge(ended?);
@@ -222,7 +230,8 @@ pub(crate) fn run_from<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
     })
 }
 
-/// Packets that interfaces have lost since the end of the warm-up; `before` were lost by then. `None`: the warm-up lasts.
+/// Returns the packets that interfaces have lost since the end of the warm-up; `before` were lost
+/// by then. `None`: the warm-up is not over.
 fn lost(before: Option<LostOutside>, received: &[Received], sent: &[Sent]) -> LostOutside {
     before.map_or_else(LostOutside::default, |warm| LostOutside {
         before: loss::received(received) - warm.before,
@@ -234,11 +243,11 @@ fn lost(before: Option<LostOutside>, received: &[Received], sent: &[Sent]) -> Lo
 #[derive(Default)]
 struct WaitingOut {
     frame: Frame,
-    /// What services made of it: it goes out behind it.
+    /// Frames that services made of the packet; they go out after it.
     made: Vec<Frame>,
 }
 
-/// Whoever does the work of this run, in these seats, of which the first is the dispatcher's.
+/// Returns the workers of this run, in these seats; the first seat is the dispatcher's.
 fn crew<S: Steer, Q: Share, A: Allocate>(
     live: &Live<'_, S, Q, A>,
     seats: &[Seat],
@@ -270,13 +279,14 @@ struct Dispatcher<'a, S, Q, A> {
     held: HeldFrames,
     /// The frames read last.
     burst: Burst,
-    /// What a core has done, as long as it is being settled.
+    /// The results of a core while they are processed.
     results: Vec<Done>,
     /// The packets that wait at the exit, by place.
     waiting_out: Vec<WaitingOut>,
     /// The frames of packets at the link.
     on_link: IdVec<Slot, Frame>,
-    /// What services made of the packet that each core is about to hand over: it goes out behind that.
+    /// Frames that services made of the packet that each core hands over next; they go out after
+    /// it.
     made: IdVec<CoreId, Vec<Frame>>,
     /// The longest that all stood still while a policy took over.
     swap_pause_max: Duration,
@@ -288,16 +298,16 @@ struct Dispatcher<'a, S, Q, A> {
     spare: Vec<Frame>,
     /// Whether another thread shares the dispatcher's processor.
     shared: bool,
-    /// Whether there is no other dispatcher.
+    /// Whether this is the only dispatcher.
     is_alone: bool,
-    /// The dispatcher's own seat, as long as it has it.
+    /// Keeps the dispatcher's thread in its seat.
     seated: Seated,
     seats: Vec<Seat>,
     stopwatch: Stopwatch,
     replacements: Replacements<S, Q, A>,
-    /// What services counted that are no more.
+    /// Counters of service instances that no longer exist.
     counters: Counters,
-    /// Whether the source may have more.
+    /// Whether the source may have more frames.
     reading: bool,
     /// Whether the run is to end before the source does.
     over: bool,
@@ -311,19 +321,20 @@ struct Dispatcher<'a, S, Q, A> {
     overdue_max: Time,
     decision: Histogram,
     arrivals: u64,
-    /// The time in which there was nothing to do.
+    /// The time without work.
     idle: Idle,
-    /// When the round of work began that is under way: whether it is idle is known at its end.
+    /// When the present round of work began; only its end shows whether the round was idle.
     round: Time,
-    /// Packets that interfaces had lost when the warm-up ended. `None`: it lasts.
+    /// Packets that interfaces had lost when the warm-up ended. `None`: it is not over.
     lost_before: Option<LostOutside>,
 }
 
 impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
-    /// What happens at one instant happens in this order: what has left the link, what cores have done, timeouts, arrivals, what
-    /// the link sends next, questions of cores.
+    /// Processes the events of one instant in this order: packets that left the link, results of
+    /// cores, timeouts, arrivals, the next packet on the link, requests of cores.
     ///
-    /// A plain run goes by one time for all of it, that at which the round began; others look at the clock at each step.
+    /// A plain run uses one time for the whole round, that of its beginning; other runs read the
+    /// clock at each step.
     fn work<const PLAIN: bool>(&mut self) -> Result<(), RunError> {
         loop {
             let began = self.now.read();
@@ -335,7 +346,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             if !PLAIN {
                 self.feed_link(self.now.read());
             }
-            // A replacement waits until nothing is in service.
+            // A replacement waits until no packet is in service.
             let dispatched = if !PLAIN && self.replacements.is_waiting() {
                 // Packets that the dispatcher's own cores were given are in service, too.
                 self.serve() | self.replace()?
@@ -367,7 +378,8 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         }
     }
 
-    /// Every core has what it can have. A worker that shares this processor must get it, or it gets nothing done.
+    /// Yields the processor when every core has all the packets that it can have. A worker that
+    /// shares this processor would otherwise make no progress.
     fn give_way(&mut self) {
         let before = self.now.read();
         thread::yield_now();
@@ -417,7 +429,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     }
 }
 
-/// In nanoseconds, at most as many as can be told.
+/// Converts to nanoseconds; saturates.
 pub(crate) fn ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! What comes back from cores, and goes out, or ends.
+//! Output: packets come back from cores, and leave or end.
 
 use core::mem;
 
@@ -29,7 +29,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         Ok(any)
     }
 
-    /// Settles what a core has done.
+    /// Processes one result of a core.
     #[inline]
     fn settle<const PLAIN: bool>(&mut self, now: Time, core: CoreId, done: &mut Done) -> Result<(), RunError> {
         match done {
@@ -64,7 +64,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         self.follow_up(now)
     }
 
-    /// A service has found out something about the flow of its packet: what comes of it holds from now on.
+    /// Applies a service's finding about the flow of its packet, from now on.
     fn on_mark(&mut self, now: Time, packet: &Packet, mark: Mark) {
         if let Some(weight) = self.live.classifier.mark(packet, mark.service, mark.weight) {
             self.live.measured.set_weight(now, packet.client, weight);
@@ -75,7 +75,8 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         }
     }
 
-    /// A packet was served: it goes on to its next service, out, or to wait for earlier ones of its flow; or it ends here.
+    /// Processes a packet that was served: it goes to its next service, leaves, waits for earlier
+    /// packets of its flow, or ends here.
     #[inline]
     fn on_served<const PLAIN: bool>(&mut self, now: Time, core: CoreId, served: &Served) -> Result<(), RunError> {
         let Served { slot, verdict, mark, span } = *served;
@@ -114,7 +115,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         self.follow_up(now)
     }
 
-    /// Tells the mechanism that a packet was served, or `ends` here.
+    /// Reports to the mechanism that a packet was served, or `ends` here.
     fn completed<const PLAIN: bool>(
         &mut self,
         now: Time,
@@ -134,7 +135,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         }
     }
 
-    /// A packet of this flow goes out from its slot.
+    /// Sends the packet of this flow from its slot.
     #[inline(always)]
     fn go(&mut self, slot: Slot, flow: FlowId) -> Result<(), RunError> {
         self.live.classifier.release_flow(flow);
@@ -142,7 +143,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         Ok(self.live.sink.take(&mut self.held[slot].frame)?)
     }
 
-    /// A packet has gone through all its services: it leaves, or waits at the exit.
+    /// Processes a packet that has gone through all its services: it leaves, or waits at the exit.
     fn depart(&mut self, now: Time, slot: Slot, completed: &Completed) -> Result<(), RunError> {
         if completed.exit.is_none() && self.live.link.is_none() {
             return self.go(slot, completed.packet.flow);
@@ -156,7 +157,8 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         Ok(())
     }
 
-    /// Sends what services made of this packet, which was just handed over, or keeps it behind the packet if that waits at the exit.
+    /// Sends the frames that services made of this packet, which was just handed over. If the
+    /// packet waits at the exit, they wait with it.
     fn send_made(&mut self, now: Time, core: CoreId, completed: &Completed) -> Result<(), RunError> {
         self.made[core].iter().for_each(|_| self.out.on_generated());
         let mut made = mem::take(&mut self.made[core]);
@@ -172,7 +174,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         made.drain(..).try_for_each(|frame| self.leave_made(now, packet, frame))
     }
 
-    /// Sends a frame that was not in its slot any more.
+    /// Sends a frame that is not in its slot.
     pub(super) fn send(&mut self, mut frame: Frame) -> Result<(), RunError> {
         self.out.on_exit();
         self.live.sink.take(&mut frame)?;
@@ -180,7 +182,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         Ok(())
     }
 
-    /// Discards a frame that was not in its slot any more.
+    /// Discards a frame that is not in its slot.
     pub(super) fn discard(&mut self, frame: Frame) -> Result<(), RunError> {
         self.live.sink.discard(&frame)?;
         self.keep_buffer(frame);
@@ -199,7 +201,8 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         }
     }
 
-    /// What follows from the last call of the mechanism: packets that are gone, packets that leave, switches that begin.
+    /// Processes the effects of the last call of the mechanism: dropped packets, packets that
+    /// leave, switches that begin.
     #[inline]
     pub(super) fn follow_up(&mut self, now: Time) -> Result<(), RunError> {
         while let Some(effect) = self.live.measured.next_effect(now) {
@@ -226,7 +229,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         Ok(())
     }
 
-    /// Counts a packet at which its service panicked, and puts its frame aside.
+    /// Counts a packet at which its service panicked, and puts its frame into the quarantine.
     fn on_panic(&mut self, panic: ServicePanic, slot: Slot) -> Result<(), RunError> {
         self.out.on_verdict(Verdict::Drop(DropReason::ServicePanicked));
         if let Some(quarantine) = &mut self.live.quarantine {

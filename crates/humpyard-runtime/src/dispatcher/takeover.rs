@@ -1,4 +1,4 @@
-//! Policies, weights and workers that take over on the way, and timeouts.
+//! Takeovers of policies, weights and workers during the run, and timeouts.
 
 use core::mem;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use crate::replacement::Replacement;
 use crate::wait::Patience;
 
 impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
-    /// Tells the policies the time, if they asked for it.
+    /// Calls the policies' timeout if it is due.
     pub(super) fn keep_time(&mut self) -> Result<bool, RunError> {
         let now = self.now.read();
         let due = self.live.measured.next_timeout().is_some_and(|timeout| timeout <= now);
@@ -34,7 +34,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         Ok(due)
     }
 
-    /// Goes on with what waits to take over, if nothing is in service; whether it did.
+    /// Makes the waiting replacement, if no packet is in service. Returns whether it did.
     pub(super) fn replace(&mut self) -> Result<bool, RunError> {
         if !self.live.measured.scheduler().is_quiet() {
             return Ok(false);
@@ -48,9 +48,9 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         if let Some(link) = &self.live.link {
             link.withhold_anew(now, self.live.measured.scheduler_mut());
         }
-        // Where nobody takes it, its memory is given back here.
+        // If nobody receives the old scheduler, its memory is freed here.
         let _ = retired.send(before);
-        // The rings of the workers have room for so many packets as may be in flight.
+        // The workers' rings have room for exactly the packets that may be in flight.
         if workers != self.live.workers || self.live.measured.scheduler().in_flight() != in_flight {
             self.change_crew(workers, seats)?;
         }
@@ -67,7 +67,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         Ok(true)
     }
 
-    /// Has so many other workers do the work, while nobody has any.
+    /// Replaces the workers by `workers` others, while none has work.
     fn change_crew(&mut self, workers: usize, chosen: Option<Vec<Seat>>) -> Result<(), RunError> {
         self.live.workers = workers;
         // Seats are chosen among the processors that the thread may use, which in its seat is that alone.

@@ -1,4 +1,4 @@
-//! How the run stands, for who asks.
+//! The state of the run, for observers.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         self.live.watched.as_ref().is_some_and(Watched::is_asked)
     }
 
-    /// Tells how the run stands.
+    /// Answers an observer with the state of the run.
     #[cold]
     pub(super) fn answer(&mut self) {
         let snapshot = Box::new(self.snapshot());
@@ -27,7 +27,8 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         }
     }
 
-    /// Returns how busy the dispatcher was up to the round under way, so that the time never falls. `None`: the clock is virtual.
+    /// Returns the load up to the start of the present round, so that the time never falls. `None`:
+    /// the clock is virtual.
     pub(super) fn load(&self) -> Option<Load> {
         if self.now.is_virtual() {
             return None;
@@ -39,7 +40,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         Some(Load { elapsed, busy: elapsed.since(self.idle.total(now)), cores_busy, cores })
     }
 
-    /// Tells the listener how busy the dispatcher has been so far.
+    /// Reports the load so far to the listener.
     pub(super) fn tell_load(&mut self) {
         let load = self.load();
         if let (Some(load), Some(tell)) = (load, &mut self.live.loads) {
@@ -68,7 +69,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         let mut out = self.out.clone();
         out.on_sent(&sent);
         let tally = measured.tally();
-        // Cores that there are no more keep their figures.
+        // Removed cores keep their figures.
         let cores = (0..tally.cores.len()).map(|core| (core < scheduler.cores()).then(|| CoreId::from_index(core)));
         Snapshot {
             elapsed: self.now.read().since(self.begin),

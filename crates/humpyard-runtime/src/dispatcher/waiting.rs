@@ -1,4 +1,4 @@
-//! When there is nothing to do.
+//! Waiting without work.
 
 use core::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::outcome::RunError;
 use crate::wait::{Next, SLEEP_MAX};
 
 impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
-    /// Nothing to do now: time passes. False if nothing will ever come.
+    /// Waits, because there is no work now. Returns false if no more will ever come.
     pub(super) fn wait(&mut self) -> Result<bool, RunError> {
         if let Now::Virtual(now) = self.now {
             let next = self.next_event();
@@ -46,7 +46,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         self.reading && self.burst.next_arrival().is_none() && !self.must_wait()
     }
 
-    /// When the next thing happens of which nobody tells.
+    /// Returns when the next event is due that no doorbell announces.
     fn next_event(&self) -> Option<Time> {
         let arrival = self.burst.next_arrival().filter(|_| !self.must_wait());
         let end = self.live.longest.filter(|_| self.reading).map(|longest| self.begin + Time::from_ns(ns(longest)));

@@ -1,4 +1,4 @@
-//! What the threads of a run with several dispatchers share.
+//! State shared by the threads of a run with several dispatchers.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -10,7 +10,7 @@ use crate::clock::Stopwatch;
 use crate::load::SharedLoad;
 use crate::wait::Doorbell;
 
-/// What the threads of a run share.
+/// State shared by the threads of a run.
 pub(super) struct Common {
     pub(super) stopwatch: Stopwatch,
     /// Threads that are not ready yet.
@@ -21,19 +21,19 @@ pub(super) struct Common {
     pub(super) over: AtomicBool,
     /// Threads that have not ended.
     pub(super) running: AtomicUsize,
-    /// What the calling thread sleeps on.
+    /// The doorbell that the calling thread sleeps on.
     pub(super) bell: Arc<Doorbell>,
     /// Frames read.
     pub(super) frames: AtomicU64,
-    /// How much of the source was read, in bits of a float; NaN where that is not known.
+    /// The part of the source that was read, in bits of a float; NaN if it is unknown.
     pub(super) progress: AtomicU64,
-    /// How busy each dispatcher has been so far.
+    /// The load of each dispatcher so far.
     pub(super) loads: Vec<SharedLoad>,
 }
 
 impl Common {
-    /// The calling thread is ready: returns when all are, or the run is to end, with the time since which arrivals
-    /// count.
+    /// Waits until all threads are ready, or the run is to end. Returns the time from which
+    /// arrivals count.
     pub(super) fn begin(&self) -> Time {
         self.missing.fetch_sub(1, Ordering::AcqRel);
         while self.missing.load(Ordering::Acquire) > 0 && !self.is_over() {
@@ -46,7 +46,7 @@ impl Common {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// Nothing more is to be read.
+    /// Ends reading.
     pub(super) fn end(&self) {
         self.over.store(true, Ordering::Relaxed);
     }

@@ -1,14 +1,15 @@
 //! Several dispatchers as one data plane.
 //!
-//! Each dispatcher is a data plane of its own, with its thread, flows, scheduler and workers, which
-//! has all packets of some connections ([`Spread`]): whatever holds for the packets of a flow or a
-//! connection holds as with one dispatcher. A reader on a thread of its own deals the frames of the
-//! source out over rings of a bounded number of frames, and waits where one is full; a writer on another
-//! takes what the dispatchers forward, so that the frames of a dispatcher leave in its order. The
-//! calling thread looks after all of them.
+//! Each dispatcher is a data plane of its own, with its thread, flows, scheduler and workers. It
+//! gets all packets of some connections ([`Spread`]). So every property of the packets of a flow or
+//! connection holds as with one dispatcher.
 //!
-//! Workers without a dispatcher are dispatchers without workers, each with ports of its own
-//! ([`Feed::Own`]); then there is neither a reader nor a writer.
+//! A reader thread deals out the frames of the source over rings of bounded length, and waits if
+//! one is full. A writer thread takes the forwarded frames, so the frames of a dispatcher leave in
+//! its order. The calling thread supervises all of them.
+//!
+//! A dispatcher without workers is a worker without a dispatcher; each has its own ports
+//! ([`Feed::Own`]). Then there is neither a reader nor a writer.
 
 mod common;
 mod reader;
@@ -57,26 +58,26 @@ pub struct Dispatching<S, Q, A> {
     pub measured: Measured<S, Q, A>,
     /// Most packets that it holds: the mechanism's.
     pub packets: usize,
-    /// Its worker threads, one per core; 0: it does their work itself.
+    /// Number of its worker threads, one per core; 0: it does their work itself.
     pub workers: usize,
     /// Finds flow, client and service.
     pub classifier: Classifier,
-    /// What it goes on with on the way, of as many workers, in its seats. `None`: it keeps what it has.
-    /// Every dispatcher gets as many, in the same order.
+    /// Replacements during the run, with the same number of workers in the same seats. `None`: no
+    /// replacement. Every dispatcher gets the same number of them, in the same order.
     pub replacements: Option<Receiver<Replacement<S, Q, A>>>,
 }
 
-/// Where the frames of several dispatchers come from, and go.
+/// The sources and sinks of several dispatchers.
 pub enum Feed {
     /// A reader deals them out, and a writer collects them.
     Shared {
-        /// Where they come from.
+        /// The source of the frames.
         source: Box<dyn Source + Send>,
-        /// When they arrive; none is as fast as they are taken.
+        /// When frames arrive. `None`: as fast as they are taken.
         pacer: Option<Pacer>,
-        /// Which dispatcher a packet goes to: over as many.
+        /// Assigns packets to dispatchers; made for this number of dispatchers.
         spread: Spread,
-        /// Where they go; none is nowhere, and needs no writer.
+        /// The destination of the frames. `None`: they go nowhere, and there is no writer.
         sink: Option<Box<dyn Sink + Send>>,
     },
     /// Each dispatcher has interfaces of its own, which give it the packets of some connections:
@@ -84,50 +85,49 @@ pub enum Feed {
     Own(Vec<(Box<dyn Source + Send>, Box<dyn Sink + Send>)>),
 }
 
-/// A live run of several dispatchers by a real clock, ready to start: the fields are those of
-/// [`Live`], but for what each dispatcher has of its own.
+/// A live run of several dispatchers on a real clock, ready to start. The fields are those of
+/// [`Live`], except the ones that each dispatcher has itself.
 pub struct Several<'a, S, Q, A> {
     /// The dispatchers.
     pub dispatchers: Vec<Dispatching<S, Q, A>>,
-    /// Where the threads sit: [`places`](crate::places()) of as many workers.
+    /// The seats of the threads: [`places`](crate::places()) for these numbers of workers.
     pub places: Places,
-    /// Where frames come from, and go.
+    /// The sources and sinks of the frames.
     pub feed: Feed,
-    /// Whether hardware is to count what each dispatcher and worker does, where it can.
+    /// Whether to read the hardware counters of each dispatcher and worker, where possible.
     pub hardware: bool,
-    /// Makes each service, for the workers of all dispatchers: what instances share they share over
-    /// all of these.
+    /// Makes each service for the workers of all dispatchers. Shared state of instances is shared
+    /// by all of them.
     pub services: Vec<Factory>,
     /// Takes the packets at which a service panicked, as they came in.
     pub quarantine: Option<Box<dyn Sink + Send>>,
-    /// What a dispatcher does that has no room.
+    /// The reaction of a dispatcher without room.
     pub overload: Overload,
-    /// Packets that come in within so long after the first are not measured, as the measurements of
-    /// the dispatchers have it.
+    /// Packets that come in within this time after the first are not measured. The dispatchers'
+    /// measurements have the same warm-up.
     pub warm_up: Time,
-    /// Ends reading after so long.
+    /// The run time after which reading ends. `None`: no limit.
     pub longest: Option<Duration>,
     /// Set from outside to end reading. The run then serves and writes the packets that it holds.
     pub stop: &'a AtomicBool,
-    /// Told now and then of the packets read so far and how much of the source that is (0 to 1,
-    /// where it is known).
+    /// Called now and then with the packets read so far, and the part of the source read (0 to 1,
+    /// if known).
     pub progress: &'a mut dyn FnMut(u64, Option<f64>),
-    /// Told now and then how busy each dispatcher has been so far.
+    /// Called now and then with the load of each dispatcher so far.
     pub loads: Option<Hears<'a>>,
     /// One half of [`watch`](crate::watch()).
     pub watched: Option<Watched>,
 }
 
 impl<S: Steer, Q: Share, A: Allocate> Several<'_, S, Q, A> {
-    /// Whether no dispatcher has a rare feature that its loop would ask for at every packet: none of
-    /// [`Measured::is_plain`], and no policies that take over.
+    /// Whether no dispatcher has a rare feature that its loop would check for every packet: none of
+    /// [`Measured::is_plain`], and no takeover.
     pub(crate) fn is_plain(&self) -> bool {
         self.dispatchers.iter().all(|one| one.measured.is_plain() && one.replacements.is_none())
     }
 }
 
-/// A thread of the run. Where it ends before it says that it did so well, as by a panic, the run is
-/// to end.
+/// A thread of the run. If it ends without reporting success, as by a panic, the run is to end.
 struct Running<'a> {
     common: &'a Common,
     well: bool,
@@ -158,22 +158,21 @@ fn spawn<'scope, T: Send + 'scope>(
         running.well = well;
         left
     };
-    // Where it cannot be started it is dropped, and so the others end.
+    // If the thread cannot be started, the closure is dropped, and so the other threads end.
     thread::Builder::new().name(name).spawn_scoped(scope, threaded).map_err(RunError::Thread)
 }
 
-/// Runs several dispatchers until the source is dry, or the run is ended, and everything held is
-/// served and written.
+/// Runs several dispatchers until the source is exhausted or the run is stopped, and all held
+/// packets are served and written.
 ///
-/// The outcome has the accounts of each dispatcher and their sum; [`Outcome::unaccounted`] says
-/// whether they balance, each and together, and agree with what was read and written.
+/// The outcome has the accounts of each dispatcher and their sum. [`Outcome::unaccounted`] reports
+/// whether each account and the sum balance, and agree with the packets read and written.
 ///
 /// # Errors
 /// As of [`run`](crate::run()).
 ///
-/// # Panics
-/// If there is no dispatcher, or one has no worker, or the places are those of another number of
-/// threads; and when one of the threads does, but for services.
+/// If there is no dispatcher, if a dispatcher has no worker, if the places are for another number
+/// of threads, or if a thread panics outside a service.
 pub fn run_several<S, Q, A>(several: Several<'_, S, Q, A>) -> InParts<S, Q, A>
 where
     S: Steer + Send,
@@ -271,7 +270,7 @@ where
     sum_up(ends, seats, quarantine, Summed { interrupted, wall, workers })
 }
 
-/// What feeds the dispatchers: the ends of theirs, and who has the others.
+/// The feeds of the dispatchers: the dispatchers' ends, and the threads at the other ends.
 struct Fed<'a> {
     inputs: Vec<Input>,
     outlets: Vec<Box<dyn Sink + Send>>,
@@ -312,11 +311,11 @@ fn feed_by<'a>(
     Ok(Fed { inputs: inlets.into_iter().map(Input::dealt).collect(), outlets, reader: Some(reader), writer })
 }
 
-/// What a dispatcher is given beside what it has of its own.
+/// What a dispatcher gets from the run, in addition to its own parts.
 struct Fittings {
     input: Input,
     sink: Box<dyn Sink + Send>,
-    /// Whether it tells how many frames were read: where no reader does.
+    /// Whether it reports the number of frames read: if there is no reader.
     tells: bool,
     quarantine: Option<Box<dyn Sink + Send>>,
     doorbell: Arc<Doorbell>,
@@ -327,13 +326,13 @@ struct Fittings {
     watched: Option<Watched>,
 }
 
-/// What one dispatcher came to.
+/// The outcome of one dispatcher.
 type Dispatched<S, Q, A> = Result<Outcome<Measured<S, Q, A>>, RunError>;
 
-/// What all of them did.
+/// The outcome of all dispatchers.
 pub(crate) type InParts<S, Q, A> = Result<Outcome<Vec<Part<S, Q, A>>>, RunError>;
 
-/// The work of one dispatcher, and whether it went well.
+/// Runs one dispatcher, and reports whether it succeeded.
 fn dispatch<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
     number: usize,
     one: Dispatching<S, Q, A>,
@@ -373,7 +372,7 @@ struct Threads<'scope, S, Q, A> {
     writer: Option<ScopedJoinHandle<'scope, HasWritten>>,
 }
 
-/// What the threads left.
+/// The results of the threads.
 struct Ends<S, Q, A> {
     dispatchers: Vec<Outcome<Measured<S, Q, A>>>,
     read: Option<HasRead>,
@@ -381,7 +380,7 @@ struct Ends<S, Q, A> {
 }
 
 impl<S, Q, A> Threads<'_, S, Q, A> {
-    /// Waits for all of them, and goes on with the panic of the first that did.
+    /// Waits for all threads, and resumes the panic of the first that panicked.
     fn join(self) -> Result<Ends<S, Q, A>, RunError> {
         let ended: Vec<_> = self.dispatchers.into_iter().map(ScopedJoinHandle::join).collect();
         let read = self.reader.map(ScopedJoinHandle::join);
@@ -402,7 +401,7 @@ impl<S, Q, A> Threads<'_, S, Q, A> {
     }
 }
 
-/// What the calling thread looks after while the others work.
+/// The duties of the calling thread while the others work.
 struct After<'a> {
     stop: &'a AtomicBool,
     longest: Option<Time>,
@@ -411,8 +410,8 @@ struct After<'a> {
 }
 
 impl After<'_> {
-    /// Returns when all threads have ended: whether the run was ended from outside, and how long it
-    /// took.
+    /// Returns when all threads have ended: whether the run was stopped from outside, and how long
+    /// it took.
     fn look(mut self, common: &Common, mut lookout: Option<&mut Lookout>) -> (bool, Duration) {
         let mut interrupted = false;
         while common.running.load(Ordering::Acquire) > 0 {
@@ -451,9 +450,9 @@ struct Lookout {
 /// One thread that is looked at.
 struct Watching {
     watch: Watch,
-    /// The other half, until the thread has it.
+    /// The other half, until the thread takes it.
     half: Option<Watched>,
-    /// How it stood when it answered last: what it had come to, once it has ended.
+    /// The last answer; after the end of the thread, its final state.
     last: Option<Box<Snapshot>>,
 }
 
@@ -463,7 +462,7 @@ impl Watching {
         Self { watch, half: Some(half), last: None }
     }
 
-    /// How it stands; none if it has never told.
+    /// Returns the latest state. `None`: the thread has never answered.
     fn look(&mut self) -> Option<&Snapshot> {
         self.last = self.watch.look(ANSWER_MAX).or(self.last.take());
         self.last.as_deref()
@@ -481,7 +480,7 @@ impl Lookout {
         }
     }
 
-    /// Tells how the run stands, if somebody wants to know.
+    /// Answers an observer with the state of the run, if one asks.
     fn answer(&mut self) {
         if self.watched.is_asked()
             && let Some(snapshot) = self.snapshot()
@@ -490,9 +489,9 @@ impl Lookout {
         }
     }
 
-    /// What all threads tell, as one; none until each has told something.
+    /// Returns the combined answers of all threads. `None`: some thread has not answered yet.
     fn snapshot(&mut self) -> Option<Snapshot> {
-        // What was refused is asked for first: a frame counts as forwarded before it can be.
+        // The writer is asked first: a frame counts as forwarded before it can be refused.
         let writer = self.writer.as_mut();
         let (sent, behind) = match writer.map(Watching::look) {
             Some(told) => told.map(|told| (told.sent.clone(), told.lost.behind))?,

@@ -25,7 +25,7 @@ pub(super) struct Reader<'a> {
     lanes: Vec<Lane>,
     bell: Arc<Doorbell>,
     common: &'a Common,
-    /// No frame is read that arrives later.
+    /// The latest arrival of a frame that is read.
     longest: Option<Time>,
     watched: Option<Watched>,
     spare: Vec<Frame>,
@@ -34,7 +34,7 @@ pub(super) struct Reader<'a> {
     warm_up: WarmUp,
 }
 
-/// What the reader leaves.
+/// The results of the reader.
 pub(super) struct HasRead {
     pub(super) source: Box<dyn Source + Send>,
     pub(super) jumps: ClockJumps,
@@ -45,7 +45,7 @@ pub(super) struct HasRead {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader for dispatchers that sleep on these doorbells, and what each of them reads from.
+    /// Returns a reader for dispatchers that sleep on these doorbells, and the inlet of each.
     pub(super) fn new(
         source: Box<dyn Source + Send>,
         pacer: Option<Pacer>,
@@ -72,23 +72,23 @@ impl<'a> Reader<'a> {
         Ok((reader, inlets))
     }
 
-    /// With an end to reading so long after the start.
+    /// Sets the time since the start at which reading ends.
     pub(super) fn until(self, longest: Option<Time>) -> Self {
         Self { longest, ..self }
     }
 
-    /// With packets at the start that are not measured.
+    /// Sets the warm-up, whose packets are not measured.
     pub(super) fn with_warm_up(self, time: Time) -> Self {
         Self { warm_up: WarmUp::new(time), ..self }
     }
 
-    /// Watched: it tells what came by the interfaces.
+    /// Sets the half that answers observers with the frames received by the interfaces.
     pub(super) fn watched(self, watched: Option<Watched>) -> Self {
         watched.as_ref().inspect(|watched| watched.begin(&self.bell));
         Self { watched, ..self }
     }
 
-    /// Reads until the source is dry, or the run is to end.
+    /// Reads until the source is exhausted, or the run is to end.
     pub(super) fn read(mut self, seat: Seat) -> HasRead {
         let _seated = seat.take();
         self.common.begin();
@@ -120,7 +120,7 @@ impl<'a> Reader<'a> {
         HasRead { source: self.source, jumps, damage: self.damage, dealt, warm_up: self.warm_up }
     }
 
-    /// Reads some frames, as long as there are any.
+    /// Reads some frames, if there are any.
     fn round(&mut self) -> Polled {
         for lane in &mut self.lanes {
             let returned = lane.spare.slots();
@@ -151,11 +151,11 @@ impl<'a> Reader<'a> {
         Polled::Frame
     }
 
-    /// Hands over what was read, waiting for room; whether there was anything.
+    /// Hands over the frames read, and waits for room. Returns whether there were any.
     fn hand_over(&mut self, patience: &mut Patience) -> bool {
         let any = self.lanes.iter().any(|lane| !lane.dealt.is_empty());
         loop {
-            // Every lane, for none is to wait because another must.
+            // Every lane, because a full lane must not delay the others.
             let waiting = self.lanes.iter_mut().map(Lane::pass_on).filter(|done| !done).count();
             if waiting == 0 {
                 return any;
@@ -178,7 +178,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Tells whoever watches what came by the interfaces.
+    /// Answers an observer with the frames received by the interfaces.
     #[cold]
     fn tell(&mut self) {
         if let Some(watched) = &mut self.watched {

@@ -1,4 +1,4 @@
-//! What the threads of a run left, as one outcome.
+//! The combined outcome of the threads of a run.
 
 use core::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::loss;
 use crate::outcome::{OutAccount, Outcome, Part};
 use crate::placement::Seat;
 
-/// Adds what came by interfaces to what came by those of the same names.
+/// Adds the frames received to the sums of the interfaces with the same names.
 pub(super) fn add_received(sum: &mut Vec<Received>, more: &[Received]) {
     for one in more {
         match sum.iter_mut().find(|known| known.port == one.port) {
@@ -29,7 +29,7 @@ pub(super) fn add_received(sum: &mut Vec<Received>, more: &[Received]) {
     }
 }
 
-/// Adds what went out by interfaces, likewise.
+/// Adds the frames sent to the sums of the interfaces with the same names.
 pub(super) fn add_sent(sum: &mut Vec<Sent>, more: &[Sent]) {
     for one in more {
         match sum.iter_mut().find(|known| known.port == one.port) {
@@ -39,14 +39,14 @@ pub(super) fn add_sent(sum: &mut Vec<Sent>, more: &[Sent]) {
     }
 }
 
-/// What is known of a run beside what its threads left.
+/// What is known of a run in addition to the results of its threads.
 pub(super) struct Summed {
     pub(super) interrupted: bool,
     pub(super) wall: Duration,
     pub(super) workers: Vec<usize>,
 }
 
-/// What the threads left, as one outcome.
+/// Returns the results of the threads as one outcome.
 pub(super) fn sum_up<S: Steer, Q: Share, A: Allocate>(
     ends: Ends<S, Q, A>,
     seats: Vec<Seat>,
@@ -101,7 +101,7 @@ pub(super) fn sum_up<S: Steer, Q: Share, A: Allocate>(
     let (mut account, mut all_given) = (Account::default(), 0);
     for (number, one) in ends.dispatchers.into_iter().enumerate() {
         let written = written.as_ref().map(|written: &Vec<u64>| written[number]);
-        // Where each has ports of its own, it was given what came by them.
+        // With its own ports, the dispatcher got all frames that came by them.
         let by_ports = one.received.iter().map(|port| port.frames).sum();
         let given = dealt.as_ref().map_or(by_ports, |dealt: &Vec<u64>| dealt[number]);
         all_given += given;
@@ -129,7 +129,7 @@ pub(super) fn sum_up<S: Steer, Q: Share, A: Allocate>(
         sum.decision.add(&one.decision);
         sum.flows += one.flows;
         sum.heaviest.merge(&one.heaviest);
-        // One that has none is a worker itself.
+        // A dispatcher without workers is a worker itself.
         let workers = summed.workers[number].max(1);
         sum.measured.push(Part { measured: one.measured, out: one.out, flows: one.flows, workers });
     }
@@ -142,18 +142,18 @@ pub(super) fn sum_up<S: Steer, Q: Share, A: Allocate>(
     Ok(sum)
 }
 
-/// Adds the policies that took over at one more dispatcher, where the same did in the same order. Each
-/// counts from the time at which the last dispatcher had it.
+/// Adds the policies that took over at one more dispatcher; the same took over there in the same
+/// order. Each takeover has the time of the last dispatcher.
 fn add_taken_over(sum: &mut Vec<TakenOver>, more: Vec<TakenOver>) {
     for (known, one) in sum.iter_mut().zip(&more) {
         known.at = known.at.max(one.at);
     }
-    // At the end of a run, one dispatcher may have taken over what another has not.
+    // At the end of a run, one dispatcher may have made a takeover that another has not.
     sum.extend(more.into_iter().skip(sum.len()));
 }
 
-/// Returns what does not add up for a dispatcher that was given `dealt` frames, of which `written` were
-/// written. `None`: all adds up.
+/// Checks the accounts of a dispatcher that got `dealt` frames, of which `written` were written.
+/// Returns the contradictions. `None`: all balance.
 fn unaccounted<S: Steer, Q: Share, A: Allocate>(
     one: &Outcome<Measured<S, Q, A>>,
     dealt: u64,

@@ -1,4 +1,4 @@
-//! The writer: takes what the dispatchers forward, in turn, and gives it to the sink.
+//! The writer: takes the forwarded frames of the dispatchers in turn, and passes them to the sink.
 
 use core::mem;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ use crate::placement::Seat;
 use crate::wait::{Doorbell, Next, Patience, RING, SLEEP_MAX};
 use crate::watch::{Snapshot, Watched};
 
-/// Frames that go into a ring at a time, or are taken from it, at most.
+/// Most frames that go into or out of a ring at a time.
 const AT_A_TIME: usize = 32;
 
 /// A dispatcher's end of the ring by which frames go to the writer.
@@ -35,7 +35,8 @@ struct Outlet {
 }
 
 impl Outlet {
-    /// Puts what was given into the ring, waiting for room: the writer always empties it, unless it is gone.
+    /// Puts the given frames into the ring, and waits for room: the writer always empties it,
+    /// unless it has ended.
     fn pass_on(&mut self) {
         while !self.given.is_empty() {
             let room = self.frames.slots().min(self.given.len());
@@ -124,18 +125,18 @@ pub(super) struct Writer<'a> {
     warm_up: WarmUp,
 }
 
-/// What the writer leaves.
+/// The results of the writer.
 pub(super) struct HasWritten {
     pub(super) sink: Box<dyn Sink + Send>,
     /// Frames of each dispatcher that the sink took.
     pub(super) written: Vec<u64>,
-    /// Why it took no more.
+    /// The error after which the sink took no more.
     pub(super) failed: Option<TrafficError>,
     pub(super) warm_up: WarmUp,
 }
 
 impl<'a> Writer<'a> {
-    /// A writer for so many dispatchers, and what each of them writes to.
+    /// Returns a writer for `dispatchers` dispatchers, and the outlet of each.
     pub(super) fn new(
         sink: Box<dyn Sink + Send>,
         dispatchers: usize,
@@ -147,23 +148,24 @@ impl<'a> Writer<'a> {
         Ok((Self { sink, lanes, bell, common, watched: None, failed: None, warm_up }, outlets))
     }
 
-    /// With packets at the start that are not measured.
+    /// Sets the warm-up, whose packets are not measured.
     pub(super) fn with_warm_up(self, time: Time) -> Self {
         Self { warm_up: WarmUp::new(time), ..self }
     }
 
-    /// Watched: it tells what went out by the interfaces.
+    /// Sets the half that answers observers with the frames sent by the interfaces.
     pub(super) fn watched(self, watched: Option<Watched>) -> Self {
         watched.as_ref().inspect(|watched| watched.begin(&self.bell));
         Self { watched, ..self }
     }
 
-    /// Writes until every dispatcher is done. When the sink fails the run is to end, and what is left is not written.
+    /// Writes until every dispatcher is done. When the sink fails the run is to end, and the
+    /// remaining frames are not written.
     pub(super) fn write(mut self, seat: Seat) -> HasWritten {
         let _seated = seat.take();
         let mut patience = Patience::new(seat.shared);
         loop {
-            // In this order: what came before the end is seen.
+            // Read in this order, so that frames from before the end are seen.
             let ended = self.has_ended();
             let written = (0..self.lanes.len()).filter(|&lane| self.write_some(lane)).count();
             self.do_unless_failed(|sink| sink.send());
@@ -198,7 +200,7 @@ impl<'a> Writer<'a> {
             self.do_unless_failed(|sink| sink.write(&frame));
             let lane = &mut self.lanes[lane];
             lane.written += u64::from(self.failed.is_none());
-            // A buffer that finds no room is one too many.
+            // If there is no room, this buffer is surplus.
             let _ = lane.spare.push(frame);
         }
         waiting > 0
@@ -223,7 +225,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Tells whoever watches what went out by the interfaces.
+    /// Answers an observer with the frames sent by the interfaces.
     #[cold]
     fn tell(&mut self) {
         if let Some(watched) = &mut self.watched {
@@ -234,7 +236,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// A sink that several write to, seldom; who made it finishes it.
+/// A sink that several threads write to, rarely; its creator finishes it.
 #[derive(Clone)]
 pub(super) struct Shared(Arc<Mutex<Box<dyn Sink + Send>>>);
 
@@ -243,7 +245,7 @@ impl Shared {
         Self(Arc::new(Mutex::new(sink)))
     }
 
-    /// The sink, once nobody else writes to it; none as long as somebody does.
+    /// Returns the sink. `None`: another thread still uses it.
     pub(super) fn into_inner(self) -> Option<Box<dyn Sink + Send>> {
         Some(Arc::into_inner(self.0)?.into_inner().unwrap_or_else(PoisonError::into_inner))
     }

@@ -1,4 +1,4 @@
-//! No packet is lost or counted twice, however many threads there are and however little room.
+//! No packet is lost or counted twice, for any number of threads and any room.
 
 use humpyard_core::frame::Frame;
 use humpyard_core::mechanism::{DropReason, ExitOrder, Limits};
@@ -93,7 +93,7 @@ fn more_workers_than_processors_take_turns() {
     }
 }
 
-/// The policies with a loop of their own, and others, with an exit and with packets that services drop.
+/// Policies with their own loop and others, with an exit and with packets that services drop.
 #[test]
 fn a_policys_own_loop_does_what_the_loop_for_all_does() {
     let exit = Some(ExitOrder { packets: 64, timeout: Time::from_ns(1_000_000_000) });
@@ -104,7 +104,7 @@ fn a_policys_own_loop_does_what_the_loop_for_all_does() {
             let (all, same_frames) = Run { in_general: true, ..run }.go();
             assert_eq!(own.measured.account(), all.measured.account(), "{policy} {service}");
             assert_eq!((own.out.forwarded, own.flows), (all.out.forwarded, all.flows), "{policy} {service}");
-            // By the machine's clock, who is served first is another each time.
+            // On the machine's clock, the order of service differs each time.
             let sorted = |mut frames: Vec<Frame>| {
                 frames.sort_by(|a, b| (a.time, &a.data).cmp(&(b.time, &b.data)));
                 frames

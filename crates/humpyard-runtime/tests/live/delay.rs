@@ -1,5 +1,5 @@
-//! Delay is measured from when a packet was to arrive: one that stalls the run is paid for by all that wait for it, whether
-//! they were read or not.
+//! Delay counts from the time at which a packet was to arrive. If one packet stalls the run, the
+//! delay of all that wait for it grows, whether they were read or not.
 
 use core::time::Duration;
 use std::thread::sleep;
@@ -13,7 +13,7 @@ use crate::support::Run;
 
 /// Packets a second.
 const RATE: f64 = 10_000.0;
-/// So long a packet in the middle takes.
+/// The service time of one packet in the middle.
 const STALL: Duration = Duration::from_millis(100);
 /// Packets that arrive meanwhile.
 const STALLED: u64 = 1_000;
@@ -44,15 +44,15 @@ fn who_waits_for_a_stalled_worker_is_late_even_if_unread() {
         overload: Overload::Wait,
         ..Run::default()
     };
-    // With room for all, so that they are read while the worker stalls; with room for few, so that they are not; and with
-    // a dispatcher that does the work itself, and stalls too.
+    // With room for all packets, so that they are read while the worker stalls. With room for few,
+    // so that they are not. With a dispatcher that does the work itself, and stalls too.
     for (workers, packets, in_flight) in [(1, 4_096, 32), (1, 4, 1), (0, 4_096, 1)] {
         let (outcome, _) = Run { workers, packets, in_flight, ..run }.go();
         let summary = outcome.measured.summary();
         // Of the packets that came while it stalled, all but the last few waited for more than 2 ms.
         let expected = STALLED - STALLED * 2 / 100;
         assert!(summary.late.count >= expected, "{workers} {packets}: {:?}", summary.late);
-        // A tenth of all packets are less than a third of those.
+        // A tenth of all packets are less than a third of the delayed ones.
         let least = STALL.as_nanos() as u64 * 6 / 10;
         assert!(summary.delay_ns.p90 >= least, "{workers} {packets}: {:?}", summary.delay_ns);
         assert!(summary.delay_ns.max >= STALL.as_nanos() as u64 * 99 / 100, "{:?}", summary.delay_ns);

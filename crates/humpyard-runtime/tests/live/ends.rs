@@ -20,7 +20,7 @@ pub(crate) fn full() -> TrafficError {
     create("").err().expect("an empty name is refused")
 }
 
-/// Fails after so many frames.
+/// Fails after this number of frames.
 pub(crate) struct Failing(pub(crate) u64);
 
 impl Sink for Failing {
@@ -61,7 +61,7 @@ fn more_flows_under_way_than_there_is_room_for_is_an_error() {
 
 #[test]
 fn a_damaged_capture_is_run_up_to_the_damage() {
-    // Two packets of ten bytes on Ethernet, and a third that is cut.
+    // Two packets of ten bytes on Ethernet, and a third that is truncated.
     let mut capture = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0];
     for second in 1..=3 {
         capture.extend([second, 0, 0, 0, 0, 0, 0, 0, 10, 0, 0, 0, 10, 0, 0, 0]);
@@ -98,7 +98,7 @@ fn the_longest_time_ends_a_run() {
     assert_eq!(outcome.measured.account().arrived, 0);
 }
 
-/// A run that is stopped when so many packets have been told of.
+/// Runs it, and stops when this number of packets has been reported.
 fn stopped_at(run: Run<'_>, packets: u64) -> (Outcome, Vec<Frame>) {
     let stop = AtomicBool::new(packets == 0);
     let kept = Kept::default();

@@ -1,4 +1,5 @@
-//! The link behind the cores in real time: its rate, its shares, its account, and what services make.
+//! The link behind the cores in real time: its rate, its shares, its account, and frames that
+//! services make.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,8 @@ use humpyard_traffic::pace::Pace;
 
 use crate::support::{Run, frames};
 
-/// Two clients with 3 to 1 of cores and link, who both want all of it: so the cores, which are far faster, would work for nothing.
+/// Two clients with 3 to 1 of cores and link, and both want all of it. The cores are far faster
+/// than the link, so without withholding much of their work would be wasted.
 #[test]
 fn who_is_over_its_share_of_the_link_is_withheld_and_nothing_is_lost() {
     const INPUT: &str = "gen:poisson:flows=2,length=1000,packets=600";
@@ -30,11 +32,12 @@ fn who_is_over_its_share_of_the_link_is_withheld_and_nothing_is_lost() {
         assert_eq!(frames.len(), 600);
         let link = outcome.link.expect("there is a link");
         assert_eq!((link.account.arrived, link.account.dropped_total()), (600, 0));
-        // As long as both have packets, which 250 of the first and a third as many of the other are sure to be.
+        // Compared while both have packets: at least until 250 packets of the first client and a
+        // third as many of the other have left.
         let share = frames[..300].iter().filter(is_first).count() as f64 / 300.0;
         assert!((0.65..0.85).contains(&share), "{workers} workers: {share}");
         assert!(link.withheld > 4 && link.waiting_max <= 34, "{} times, {} waiting", link.withheld, link.waiting_max);
-        // 2 ms for each packet, and never less.
+        // Each packet takes 2 ms, never less.
         let least = 8_000_000_000 * link.summary.bytes / RATE;
         assert!(outcome.wall.as_nanos() as u64 >= least && link.summary.duration_ns >= least, "{:?}", outcome.wall);
         assert!(link.summary.cores_detail[0].utilization > 0.9, "{:?}", link.summary.cores_detail);
@@ -68,7 +71,8 @@ fn who_waits_for_room_drops_nothing_at_the_link_either() {
     }
 }
 
-/// Frames that services make, of packets that go on and of packets that end, take their time on the link.
+/// Frames that services make take their time on the link: both those of packets that go on and
+/// those of packets that end.
 #[test]
 fn what_services_make_goes_by_the_link() {
     for (service, input) in

@@ -1,4 +1,5 @@
-//! Live runs of every policy on real threads: nothing is lost, flows keep their order, and every end is an orderly one.
+//! Live runs of every policy on real threads: no packet is lost, flows keep their order, and every
+//! run ends in an orderly way.
 
 mod accounts;
 mod delay;

@@ -1,4 +1,4 @@
-//! What services find out about flows, and what comes of it.
+//! What services find out about flows, and its effects.
 
 use humpyard_core::frame::Frame;
 use humpyard_core::id::ServiceId;
@@ -8,7 +8,8 @@ use humpyard_traffic::test_captures::traces_directory;
 
 use crate::support::Run;
 
-/// Sends every flow on to the second service once it has seen it, and gives its client a weight.
+/// Marks every flow so that later packets go to the second service, and sets the weight of its
+/// client.
 struct Marking;
 
 impl Service for Marking {
@@ -18,7 +19,7 @@ impl Service for Marking {
     }
 }
 
-/// Lets nothing pass.
+/// Drops everything.
 struct Closing;
 
 impl Service for Closing {
@@ -27,8 +28,8 @@ impl Service for Closing {
     }
 }
 
-/// The packets of a flow that are classified after its mark go to the other service: with one packet at a time, all but the
-/// first of each.
+/// The packets of a flow that are classified after its mark go to the other service. With one
+/// packet at a time, these are all but the first of each flow.
 #[test]
 fn a_mark_sends_later_packets_to_another_service() {
     for (policy, workers) in [("drr", 0), ("hrw", 2)] {
@@ -49,7 +50,8 @@ fn a_mark_sends_later_packets_to_another_service() {
     }
 }
 
-/// Marks every flow for other programs at its first packet, and has another service serve the rest, which marks nothing.
+/// Marks every flow for other programs at its first packet. Another service, which marks nothing,
+/// serves the rest.
 struct Branding;
 
 impl Service for Branding {
@@ -87,7 +89,7 @@ fn a_firewall_mark_is_on_the_packet_that_brought_it_and_on_all_later_ones_of_its
     }
 }
 
-/// Packets that overtake each other on their way to four workers cost `l7-filter` no verdict.
+/// Packets that overtake each other on the way to four workers do not cost `l7-filter` any verdict.
 #[test]
 #[expect(clippy::print_stderr, reason = "a test that skips must say so")]
 fn verdicts_are_not_lost_where_packets_overtake_each_other() {

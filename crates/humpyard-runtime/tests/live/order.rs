@@ -1,4 +1,5 @@
-//! Flows leave as they came, under the policies that promise it: by the measurements, and by the bytes that went out.
+//! Flows leave in order under the policies that promise it: by the measurements, and by the bytes
+//! that went out.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,10 +12,10 @@ use humpyard_traffic::{FlowKey, Headers};
 
 use crate::support::{Run, frames};
 
-/// Nothing of it expires, so that all of it goes out and nothing else does.
+/// No packet expires, so all packets go out, and nothing else.
 const INPUT: &str = "gen:messages:packets=30000,expiring=0";
 
-/// The packets of each flow, in order, without what forwarding changes.
+/// The packets of each flow, in order, without the fields that forwarding changes.
 pub(crate) fn by_flow(frames: Vec<Frame>) -> BTreeMap<FlowKey, Vec<Vec<u8>>> {
     let mut flows: BTreeMap<FlowKey, Vec<Vec<u8>>> = BTreeMap::new();
     for mut frame in frames {
@@ -48,7 +49,7 @@ fn flows_leave_as_they_came() {
 fn measured_disorder_is_the_disorder_of_what_left() {
     for (policy, workers) in [("rr", 3), ("fcfs", 3), ("rr", 1), ("hrw", 3)] {
         let (outcome, left) = Run { policy, workers, input: INPUT, ..Run::default() }.go();
-        // Times are those of arrival, which rise along a flow.
+        // The times are those of arrival, which ascend within a flow.
         let mut latest: BTreeMap<FlowKey, u64> = BTreeMap::new();
         let mut out_of_order = 0;
         for frame in &left {
@@ -60,7 +61,7 @@ fn measured_disorder_is_the_disorder_of_what_left() {
     }
 }
 
-/// Makes a copy of every packet, and takes long for some.
+/// Makes a copy of every packet, and is slow for some.
 struct Copying;
 
 impl Service for Copying {
@@ -72,8 +73,9 @@ impl Service for Copying {
     }
 }
 
-/// Packets of a flow are on all workers, and leave in order, with the copy of each behind it: also where the exit has no more places
-/// than the run has packets, of which there are few, and the source waits for them.
+/// Packets of a flow are on all workers, and leave in order, each followed by its copy. This also
+/// holds if the exit has only as many places as the run has packets, which are few, so that the
+/// source waits.
 #[test]
 fn flows_on_all_workers_leave_as_they_came_with_what_was_made_of_each_packet() {
     let exit = |packets: usize| Some(ExitOrder { packets: packets as u32, timeout: Time::from_ns(60_000_000_000) });

@@ -1,4 +1,5 @@
-//! A service that panics: its packets end under a name of their own, and nobody else is harmed.
+//! A service that panics: its packets end under their own drop reason, and no other packet is
+//! affected.
 
 use humpyard_core::frame::Frame;
 use humpyard_core::hash::mix;
@@ -13,13 +14,13 @@ use crate::support::{Run, frames};
 
 const INPUT: &str = "gen:messages:packets=20000";
 
-/// One packet in some fifty: those with such bytes and such a time.
+/// Selects about one packet in fifty, by its bytes and its time.
 pub(crate) fn is_unbearable(frame: &Frame) -> bool {
     let bytes = frame.data.iter().fold(frame.time.as_ns(), |hash, &byte| mix(hash ^ u64::from(byte)));
     bytes.is_multiple_of(50)
 }
 
-/// Lets frames pass as they are, but panics at some, and leaves everything it can reach in a mess.
+/// Forwards frames unchanged, but panics at some and leaves its state inconsistent.
 #[derive(Default)]
 struct Fragile {
     broken: bool,
@@ -47,7 +48,7 @@ fn run<'a>(policy: &'a str, workers: usize) -> Run<'a> {
     Run { policy, workers, input: INPUT, factory: Some(fragile), ..Run::default() }
 }
 
-/// The frames that the service cannot bear, and the others.
+/// Returns the frames at which the service panics, and the others.
 fn parted() -> (Vec<Frame>, Vec<Frame>) {
     frames(INPUT).into_iter().partition(is_unbearable)
 }

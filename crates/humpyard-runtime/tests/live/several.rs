@@ -1,4 +1,4 @@
-//! Several dispatchers: as one, but for who has which connection.
+//! Several dispatchers behave as one, except that each connection belongs to one of them.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -20,7 +20,7 @@ use crate::panics::{fragile, is_unbearable, sorted};
 use crate::support::{Apart, Ends, Kept, Run, assert_parts_balance, frames};
 use crate::watching::{LONG, ask};
 
-/// Nothing of it expires, so that all of it goes out and nothing else does.
+/// No packet expires, so all packets go out, and nothing else.
 const INPUT: &str = "gen:messages:packets=30000,expiring=0";
 
 fn account(outcome: &Apart) -> Account {
@@ -34,7 +34,7 @@ fn summary(outcome: &Apart) -> Summary {
     Measurements::summary_of(&parts, &account(outcome), SameClient::Never, LostOutside::default())
 }
 
-/// Policies of each family, with partners and without, and whether they keep the order of flows.
+/// Policies of each family, with and without partners, and whether they keep the order of flows.
 const POLICIES: [(&str, bool); 9] = [
     ("hrw", true),
     ("conn", true),
@@ -129,7 +129,7 @@ fn a_dispatcher_that_fails_ends_the_run_with_its_error() {
     assert!(error.to_string().contains("flows"), "{error}");
 }
 
-/// Ends the run when the first packet goes out.
+/// Stops the run when the first packet goes out.
 struct Ending(Arc<AtomicBool>);
 
 impl Sink for Ending {
@@ -143,7 +143,7 @@ impl Sink for Ending {
     }
 }
 
-/// From outside, by the clock, and while packets are long in coming.
+/// From outside, by the time limit, and while packets come late.
 #[test]
 fn every_end_leaves_accounts_that_balance() {
     let soon = Duration::from_millis(100);
@@ -156,7 +156,7 @@ fn every_end_leaves_accounts_that_balance() {
             let started = Instant::now();
             let outcome = run.apart_into(2, Ends { sink, ..Ends::new(run.source()) }, &stop).expect("a good end");
             assert_parts_balance(&outcome);
-            // Where the next packet comes later there is nothing to wait for.
+            // If the next packet comes later, there is nothing to wait for.
             assert!(stops || pace.is_some() || started.elapsed() >= soon);
             assert_eq!(outcome.interrupted, stops, "{pace:?}");
             assert!(!stops || account(&outcome).arrived > 0, "{pace:?}");

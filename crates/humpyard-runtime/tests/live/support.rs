@@ -1,4 +1,4 @@
-//! A live run in a few words, and a sink that keeps what it is given.
+//! Builds a live run in a few words, with a sink that keeps its frames.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
@@ -22,10 +22,10 @@ use humpyard_services::{Factory, prepare};
 use humpyard_traffic::pace::{Pace, Pacer};
 use humpyard_traffic::{Classifier, ClassifierConfig, Sink, Source, Spread, TrafficError, Tunnels, open};
 
-/// What a run with any policies came to.
+/// The outcome of a run with any policies.
 pub(crate) type Outcome = humpyard_runtime::Outcome<AnyMeasured>;
 
-/// What a run of several dispatchers came to.
+/// The outcome of a run of several dispatchers.
 pub(crate) type Apart = humpyard_runtime::Outcome<Vec<Part<AnySteer, AnyShare, AnyAllocate>>>;
 
 type AnyMeasured = Measured<AnySteer, AnyShare, AnyAllocate>;
@@ -38,7 +38,7 @@ pub(crate) struct Run<'a> {
     pub(crate) service: &'a str,
     /// Makes another service than that.
     pub(crate) factory: Option<fn() -> Factory>,
-    /// Makes a second service, to which no packet goes by itself.
+    /// Makes a second service, which gets no packets unless a mark or a rule sends them.
     pub(crate) second: Option<fn() -> Factory>,
     pub(crate) workers: usize,
     /// Most packets held.
@@ -47,15 +47,16 @@ pub(crate) struct Run<'a> {
     pub(crate) flows: usize,
     pub(crate) limits: Limits,
     pub(crate) exit: Option<ExitOrder>,
-    /// None is as fast as packets are taken.
+    /// `None`: as fast as packets are taken.
     pub(crate) pace: Option<Pace>,
     pub(crate) overload: Overload,
     pub(crate) longest: Option<Duration>,
     /// The weights of the first clients.
     pub(crate) weights: &'a [u32],
-    /// Behind the cores: bits per second, shared by `wf2q+`, and how many packets of a client may wait there.
+    /// The link behind the cores: bits per second, shared by `wf2q+`, and the most packets of a
+    /// client that may wait there.
     pub(crate) link: Option<(u64, Option<u32>)>,
-    /// Whether the loop for all policies runs it, where the policy has a loop of its own.
+    /// Whether the loop for all policies runs it, even if the policy has its own loop.
     pub(crate) in_general: bool,
 }
 
@@ -84,7 +85,7 @@ impl Default for Run<'_> {
 }
 
 impl Run<'_> {
-    /// Runs it, and gives what came out with what went out.
+    /// Runs it, and returns the outcome and the frames that went out.
     pub(crate) fn go(self) -> (Outcome, Vec<Frame>) {
         let (kept, paced) = (Kept::default(), self.pace.is_some());
         let outcome = self.to(Box::new(kept.clone())).unwrap_or_else(|error| panic!("{}: {error}", self.policy));
@@ -104,7 +105,7 @@ impl Run<'_> {
         open(self.input, Seed(1)).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Runs it with everything from outside.
+    /// Runs it with these sources, sinks and observers.
     pub(crate) fn with(
         self,
         source: Box<dyn Source + Send>,
@@ -124,7 +125,8 @@ impl Run<'_> {
         outcome
     }
 
-    /// Runs it with a quarantine, and gives what came out with what went out and what went there.
+    /// Runs it with a quarantine, and returns the outcome, the frames that went out, and those in
+    /// the quarantine.
     pub(crate) fn quarantined(self) -> (Outcome, Vec<Frame>, Vec<Frame>) {
         let (kept, quarantine) = (Kept::default(), Kept::default());
         let paced = self.pace.is_some();
@@ -178,7 +180,7 @@ impl Run<'_> {
         if self.in_general { run(live) } else { run_named(live) }
     }
 
-    /// Runs it with so many dispatchers, each of which has its workers and its packets.
+    /// Runs it with this number of dispatchers, each with its workers and packets.
     pub(crate) fn apart(self, dispatchers: usize) -> (Apart, Vec<Frame>) {
         let kept = Kept::default();
         let ends = Ends { sink: Some(Box::new(kept.clone())), ..Ends::new(self.source()) };
@@ -190,7 +192,7 @@ impl Run<'_> {
         (outcome, frames)
     }
 
-    /// Runs it with so many dispatchers and everything from outside.
+    /// Runs it with this number of dispatchers, and with these sources, sinks and observers.
     pub(crate) fn apart_into(self, dispatchers: usize, ends: Ends, stop: &AtomicBool) -> Result<Apart, RunError> {
         let one = || {
             let (measured, classifier) = self.mechanism(self.workers, self.packets)?;
@@ -236,7 +238,7 @@ impl Run<'_> {
         self.weights.iter().filter_map(|&weight| Weight::new(weight)).collect()
     }
 
-    /// The link behind the cores, if there is one, with twice the room of those.
+    /// The link behind the cores, if there is one, with twice their room.
     fn output_link(&self, clients: usize) -> Option<OutputLink<AnySteer, AnyShare, AnyAllocate>> {
         let (rate_bps, withhold_above) = self.link?;
         let services = 1 + usize::from(self.second.is_some());
@@ -259,7 +261,7 @@ impl Run<'_> {
         Some(OutputLink::new(link, measured, &setup))
     }
 
-    /// The mechanism of so many cores and packets, and its classifier.
+    /// Returns the mechanism for this number of cores and packets, and its classifier.
     fn mechanism(&self, cores: usize, packets: usize) -> Result<(AnyMeasured, Classifier), RunError> {
         let classifier = Classifier::new(ClassifierConfig { flows: self.flows, ..ClassifierConfig::default() })?;
         let services = ["forward", "second"].map(|name| ServiceConfig {
@@ -290,7 +292,7 @@ impl Run<'_> {
     }
 }
 
-/// Where the packets of a run of several dispatchers come from and go to, and who looks at it.
+/// The source and sink of a run of several dispatchers, and its observer.
 pub(crate) struct Ends {
     pub(crate) source: Box<dyn Source + Send>,
     pub(crate) sink: Option<Box<dyn Sink + Send>>,
@@ -304,7 +306,8 @@ impl Ends {
     }
 }
 
-/// Panics unless the accounts of each dispatcher and of all balance, agree with each other, and nothing is held.
+/// Panics unless the accounts of each dispatcher and of all balance and agree, and no packet is
+/// held.
 pub(crate) fn assert_parts_balance(outcome: &Apart) {
     assert_eq!(outcome.unaccounted, None);
     let mut sum = Account::default();
@@ -319,7 +322,7 @@ pub(crate) fn assert_parts_balance(outcome: &Apart) {
     assert_eq!(outcome.measured.iter().map(|part| part.flows).sum::<u64>(), outcome.flows);
 }
 
-/// Panics unless both accounts balance, agree with each other, and nothing is held.
+/// Panics unless both accounts balance and agree, and no packet is held.
 pub(crate) fn assert_balanced(outcome: &Outcome) {
     let (account, out): (&Account, &OutAccount) = (outcome.measured.account(), &outcome.out);
     assert!(account.balances() && out.balances(), "{account:?} {out:?}");
@@ -336,17 +339,17 @@ pub(crate) fn assert_balanced(outcome: &Outcome) {
     assert_eq!(summary.services.iter().map(|service| service.packets).sum::<u64>(), account.processed);
 }
 
-/// A sink that keeps its frames where a test finds them.
+/// A sink that keeps its frames for the test.
 #[derive(Clone, Default)]
 pub(crate) struct Kept {
     written: Arc<Mutex<Vec<Frame>>>,
-    /// Frames of which it heard that they would not be written.
+    /// Frames that the run reported as discarded.
     discarded: Arc<AtomicU64>,
 }
 
 impl Kept {
-    /// Panics unless every frame that came in was written or discarded, once. Where they are paced, one more may have been read
-    /// when the run ended, whose time had not come.
+    /// Panics unless every frame that came in was written or discarded exactly once. In a paced
+    /// run, one more frame may have been read whose time had not come at the end.
     fn assert_told_of_each(&self, outcome: &Outcome, paced: bool) {
         let ended = self.discarded.load(Ordering::Relaxed) + outcome.out.forwarded;
         let came = outcome.measured.account().arrived + outcome.out.generated;

@@ -1,4 +1,4 @@
-//! Looking at a run while it goes on.
+//! Observation of a run while it continues.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -25,7 +25,8 @@ fn counts(of: &Snapshot) -> Vec<u64> {
     counts
 }
 
-/// Asks so often, and gives the last answer. Every answer adds up, and no count falls.
+/// Asks this number of times, and returns the last answer. Every answer balances, and no count
+/// falls.
 pub(crate) fn ask(watch: &mut Watch, times: usize) -> Snapshot {
     let mut last = *watch.ask(LONG).expect("an answer");
     for _ in 0..times {
@@ -63,7 +64,7 @@ fn a_run_tells_how_it_stands_as_often_as_it_is_asked() {
     }
 }
 
-/// A dispatcher that waits for the next packet is woken, and goes back to sleep.
+/// A dispatcher that waits for the next packet is woken, answers, and sleeps again.
 #[test]
 fn a_run_that_waits_answers_at_once() {
     let run = Run { pace: Some(Pace::PacketsPerSecond(0.5)), workers: 1, ..Run::default() };

@@ -1,4 +1,5 @@
-//! A sharing policy driven by its own type, without the mechanism: what it takes to see thousands of schedules.
+//! A sharing policy called by its own type, without the mechanism: fast enough for thousands of
+//! schedules.
 
 use humpyard_core::id::{ClientId, CoreId, Id};
 use humpyard_core::packet::Packet;
@@ -12,21 +13,22 @@ struct Waiting {
     behind: u64,
 }
 
-/// Clients that always have packets of one unit of work, served in slots: what [`humpyard_core::mechanism::AlwaysReady`] is,
-/// for one queue that tells clients apart. The policy hears the same of both, word for word.
+/// Clients that always have packets of one unit of work, served in slots. The same as
+/// [`humpyard_core::mechanism::AlwaysReady`], for one queue that distinguishes clients. The policy
+/// gets exactly the same calls from both.
 #[derive(Debug)]
 pub(super) struct Direct<Q> {
     policy: Q,
     waiting: Vec<Waiting>,
-    /// What each processor serves.
+    /// The packet that each processor serves.
     in_service: Vec<Option<Packet>>,
-    /// Packets so far.
+    /// Packets that have arrived so far.
     arrived: u64,
     slot: u64,
 }
 
 impl<Q: Share> Direct<Q> {
-    /// So many clients, which arrive in the order of their numbers, and processors.
+    /// Returns clients, which arrive in the order of their numbers, and processors.
     pub(super) fn new(policy: Q, clients: usize, processors: usize) -> Self {
         assert!(!policy.merges_clients(), "a policy that does not tell clients apart needs their packets in one line");
         let mut direct = Self {
@@ -46,7 +48,7 @@ impl<Q: Share> Direct<Q> {
         self.policy
     }
 
-    /// The next slot: tells whom it serves, and on more than one processor, which of them.
+    /// Runs the next slot, and reports the client served by each processor that is not idle, in order.
     #[inline]
     pub(super) fn step(&mut self, mut serve: impl FnMut(ClientId)) {
         self.slot += 1;
@@ -90,7 +92,7 @@ impl<Q: Share> Direct<Q> {
         self.policy.on_head(now, client, &packet(client, self.waiting[client.index()].head));
     }
 
-    /// A packet behind the one that waits.
+    /// Lets a packet arrive behind the one that waits.
     #[inline]
     fn arrive(&mut self, client: ClientId) {
         self.waiting[client.index()].behind = self.arrived;
@@ -115,7 +117,7 @@ mod tests {
 
     use super::*;
 
-    /// Serves clients in turn, and writes down whatever it is told.
+    /// Serves clients in turn, and records its calls.
     #[derive(Debug, Default)]
     struct Witness {
         heard: Vec<String>,

@@ -1,5 +1,6 @@
-//! The service errors of a sharing policy over many random draws of the weights, of which one is heavy: the experiments of
-//! the GR3 paper (Caprita, Chan, Nieh, Stein, Zheng. Group ratio round-robin. USENIX ATC 2005, figures 4 to 11).
+//! The service errors of a sharing policy over many random draws of the weights, with one heavy
+//! client. These are the experiments of the GR3 paper (Caprita, Chan, Nieh, Stein, Zheng. Group
+//! ratio round-robin. USENIX ATC 2005, figures 4 to 11).
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,12 +20,12 @@ use super::direct::Direct;
 use super::errors::{Errors, Fraction, Peak, check_bounds};
 use super::{check_policy, setup};
 
-/// Where the heavy client stands, by its number and so by its arrival.
+/// The position of the heavy client: its number, and so its time of arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Heavy {
-    /// Before all others.
+    /// Before all other clients.
     First,
-    /// Behind all others.
+    /// After all other clients.
     Last,
 }
 
@@ -38,14 +39,15 @@ pub enum WeightLaw {
     NearMean,
     /// The square of a uniform number.
     Squared,
-    /// Exponential, as if what there is was cut at random places.
+    /// Exponential, as if the sum were cut at random places.
     Exponential,
     /// Uniform integers from 1 to 40, as the weights of the paper's processes that send messages.
     UpTo40,
 }
 
 impl WeightLaw {
-    /// Draws a number. All but those of `Exponential` are whole by their nature, so they are the same on every machine.
+    /// Draws a number. All laws except `Exponential` give whole numbers, so they are the same on
+    /// every machine.
     fn draw(self, random: &mut Random) -> u64 {
         match self {
             Self::Uniform => random.bits() >> 11,
@@ -59,25 +61,27 @@ impl WeightLaw {
 
 /// Random weights: one heavy client, and the others by chance.
 ///
-/// Of the weights' sum S the heavy client has round(skew × S), at least 1. The rest R goes to the others by numbers
-/// u_1, u_2, .. of a law: together the first j have floor(R (u_1 + .. + u_j) / (u_1 + u_2 + ..)). Who has nothing by
+/// The heavy client has round(skew × S) of the weights' sum S, at least 1. The rest R goes to the
+/// others by random numbers u_1, u_2, .. of a law: together the first j have floor(R (u_1 + .. +
+/// u_j) / (u_1 + u_2 + ..)). A client with 0 gets 1 from the next client that has more than 1.
 /// that gets 1 from the next client that has more than 1.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SkewedWeights {
     clients: usize,
-    /// Of the heavy client.
+    /// The weight of the heavy client.
     heaviest: u32,
-    /// Of all others together.
+    /// The sum of all other weights.
     rest: u32,
     heavy: Heavy,
     law: WeightLaw,
 }
 
 impl SkewedWeights {
-    /// Weights of so many clients, 2 or more, that add up to `total`, of which the heavy client has the part `skew`.
+    /// Returns weights of `clients` clients, 2 or more, that add up to `total`; the heavy client
+    /// has the part `skew`.
     ///
     /// # Errors
-    /// A skew that is not from 0 to 1, and one that leaves the others less than 1 each.
+    /// The skew is not from 0 to 1, or leaves the others less than 1 each.
     pub fn new(clients: usize, total: u32, skew: f64, heavy: Heavy) -> Result<Self, BuildError> {
         if !(0.0..=1.0).contains(&skew) {
             return Err(BuildError::set_up(format!(
@@ -100,13 +104,13 @@ impl SkewedWeights {
         Ok(Self { clients, heaviest, rest, heavy, law: WeightLaw::default() })
     }
 
-    /// Divides what the heavy client leaves by another law.
+    /// Sets the law that divides the weights of the other clients.
     #[must_use]
     pub fn by(self, law: WeightLaw) -> Self {
         Self { law, ..self }
     }
 
-    /// What the weights add up to.
+    /// Returns the sum of the weights.
     pub fn total(&self) -> u32 {
         self.heaviest + self.rest
     }
@@ -126,7 +130,7 @@ impl SkewedWeights {
         weights.into_iter().map(|weight| Weight::new(weight).expect("all have 1 at least")).collect()
     }
 
-    /// The rest, by whole numbers: without rounding.
+    /// Divides the rest with whole numbers, without rounding.
     fn divide_rest(&self, random: &mut Random) -> Vec<u32> {
         let mut sum = 0;
         let sums: Vec<u128> = (1..self.clients)
@@ -144,7 +148,8 @@ impl SkewedWeights {
     }
 }
 
-/// Gives 1 to each that has nothing, from the next in a circle that has more than 1. There is one.
+/// Gives 1 to each client with 0, from the next in a circle that has more than 1. Such a client
+/// must exist.
 fn raise_zeros(mut weights: Vec<u32>) -> Vec<u32> {
     let clients = weights.len();
     let mut giver = 0;
@@ -162,7 +167,7 @@ fn raise_zeros(mut weights: Vec<u32>) -> Vec<u32> {
     weights
 }
 
-/// What is to be looked at.
+/// The experiment.
 #[derive(Clone, Debug)]
 pub struct DrawsRequest {
     /// A sharing policy.
@@ -171,16 +176,16 @@ pub struct DrawsRequest {
     pub weights: SkewedWeights,
     /// How often weights are drawn.
     pub draws: u32,
-    /// Processors, each of which serves one unit of work in a slot; errors are looked at between slots.
+    /// Processors, each of which serves one unit of work in a slot; errors are taken between slots.
     pub processors: usize,
-    /// Slots of each draw; without a number as many as it takes to serve as much work as the weights add up to: after
+    /// Slots of each draw. `None`: enough to serve as much work as the weights add up to; after
     /// these the schedules of most policies repeat.
     pub slots: Option<u64>,
-    /// Which of two equals goes first.
+    /// The order of two equals.
     pub ties: Ties,
-    /// Where weights and random policies draw from: each draw from a stream of its own.
+    /// The seed of weights and random policies: each draw has its own stream.
     pub seed: Seed,
-    /// Threads among which draws are divided; they change nothing else.
+    /// Threads among which draws are divided; the results do not depend on them.
     pub threads: NonZeroUsize,
 }
 
@@ -191,19 +196,20 @@ impl DrawsRequest {
     }
 }
 
-/// The least or the greatest error of all: of equal ones that of the first draw, and in it the first.
+/// The least or the greatest error of all. Of equal errors it is that of the first draw, and the
+/// first in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Extreme {
     /// The service error.
     pub error: Fraction,
-    /// In which draw, from 1.
+    /// The draw with the error, from 1.
     pub draw: u32,
-    /// Whose it was.
+    /// The client with the error.
     pub client: ClientId,
     /// The weight of that client.
     pub weight: Weight,
-    /// After so many slots.
+    /// Slots of the draw before the error.
     pub slots: u64,
 }
 
@@ -223,25 +229,28 @@ pub struct Spread {
 pub struct Draws {
     /// The furthest any client was behind its share.
     pub least: Extreme,
-    /// The furthest any client was ahead of it.
+    /// The greatest lead of any client over its share.
     pub greatest: Extreme,
     /// How far the draws differ in how far clients were behind.
     pub least_spread: Spread,
     /// How far they differ in how far clients were ahead.
     pub greatest_spread: Spread,
-    /// The most draws from its run queue for one pick, of a policy that has such a queue: `gr3mp`.
+    /// The most draws from its run queue for one pick; only for a policy with such a queue:
+    /// `gr3mp`.
     pub queue_draws_max: Option<u32>,
 }
 
-/// Asks a sharing policy for the schedules of random weights, on always-ready clients with packets of one unit of work, and
-/// says between which bounds the service errors lie. `progress` hears of draws that are done, in this thread.
+/// Asks a sharing policy for the schedules of random weights, with always-ready clients and packets
+/// of one unit of work. Returns the bounds of the service errors. Calls `progress` on this thread
+/// with the number of finished draws.
 ///
 /// # Errors
-/// A policy that is not a sharing policy alone, or that refuses the configuration; so much work that errors would not
-/// be exact.
+/// The policy is not a sharing policy alone, or rejects the configuration, or there is too much
+/// work for exact errors.
 pub fn draws(request: &DrawsRequest, mut progress: impl FnMut(u32)) -> Result<Draws, BuildError> {
     check_policy(&request.policy)?;
-    // Of all draws together, so that the sums of errors are exact, too, and those of their squares.
+    // The work of all draws together, so that the sums of errors and of their squares are exact
+    // too.
     let work = request.slots().saturating_mul(request.processors as u64);
     check_bounds(u64::from(request.weights.total()), work.saturating_mul(u64::from(request.draws)))?;
     let next = AtomicU32::new(0);
@@ -264,7 +273,7 @@ pub fn draws(request: &DrawsRequest, mut progress: impl FnMut(u32)) -> Result<Dr
             match drawn {
                 Ok(drawn) => all = Some(all.map_or(drawn, |all| all.merged(drawn))),
                 Err(error) if refused.as_ref().is_none_or(|&(first, _)| draw < first) => {
-                    // Draws are taken in order: whichever were taken before this one are told of, too.
+                    // Draws are taken in order, so all draws before this one are reported too.
                     next.store(request.draws, Ordering::Relaxed);
                     refused = Some((draw, error));
                 }
@@ -280,7 +289,7 @@ pub fn draws(request: &DrawsRequest, mut progress: impl FnMut(u32)) -> Result<Dr
     })
 }
 
-/// The number of the next draw, from 1; none if there were all.
+/// Returns the number of the next draw, from 1. `None`: all draws are taken.
 fn take(next: &AtomicU32, draws: u32) -> Option<u32> {
     let taken = next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| (taken < draws).then_some(taken + 1));
     taken.ok().map(|before| before + 1)
@@ -314,14 +323,15 @@ impl Sums {
 
     fn spread(self, total_weight: u64) -> Spread {
         let (draws, total) = (f64::from(self.draws), total_weight as f64);
-        // Times the number of draws squared, in whole numbers: nothing is lost where all are alike.
+        // Multiplied by the number of draws squared, in whole numbers: the variance is exactly 0 if
+        // all errors are equal.
         let variance = (i128::from(self.draws) * self.squares - self.sum * self.sum) as f64;
         let degrees = draws * (draws - 1.0).max(1.0);
         Spread { mean: self.sum as f64 / draws / total, deviation: (variance / degrees).sqrt() / total }
     }
 }
 
-/// What was found in one draw or several.
+/// The results of one or more draws.
 #[derive(Clone, Copy)]
 struct Drawn {
     least: Found,
@@ -379,15 +389,16 @@ impl Drawn {
     }
 }
 
-/// Whether the policy may do without the mechanism: it tells clients apart, and nothing is to be refused.
+/// Whether the policy can run without the mechanism: it distinguishes clients, and the
+/// configuration needs no check.
 fn can_be_direct(policy: &AnyShare, setup: &SchedulerConfig) -> bool {
     !policy.merges_clients() && (1..=usize::from(u16::MAX)).contains(&setup.cores) && setup.clients <= DIRECT_MAX
 }
 
-/// With more clients the mechanism says whether there is memory for them.
+/// With more clients, the mechanism checks whether there is memory for them.
 const DIRECT_MAX: usize = 1 << 20;
 
-/// What one schedule shows.
+/// The results of one schedule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Seen {
     /// The least and the greatest error.
@@ -419,7 +430,7 @@ impl Seen {
     }
 }
 
-/// So many slots of a policy, which is called by its own type.
+/// A run of slots with a policy that is called by its own type.
 #[derive(Clone, Copy)]
 struct DirectRun<'a> {
     setup: &'a SchedulerConfig,
@@ -427,7 +438,7 @@ struct DirectRun<'a> {
 }
 
 impl DirectRun<'_> {
-    /// The least and the greatest error, and the policy when all is over.
+    /// Returns the least and the greatest error, and the policy at the end.
     fn of<Q: Share>(self, policy: Q) -> ([Peak; 2], Q) {
         let mut direct = Direct::new(policy, self.setup.clients, self.setup.cores);
         let mut errors = Errors::new(&self.setup.weights);
@@ -473,7 +484,8 @@ mod tests {
         (found.least.error.value(), found.greatest.error.value())
     }
 
-    /// Coefficients of variation are those of the textbook: 1/√3, 1/√12, 2/√5, 1, and √(1599/12)/20.5.
+    /// Coefficients of variation are those of the textbook: 1/√3, 1/√12, 2/√5, 1, and
+    /// √(1599/12)/20.5.
     #[test]
     fn laws_differ_in_how_far_weights_lie_apart() {
         let laws = [
@@ -530,7 +542,8 @@ mod tests {
                 above += u32::from(weight.get() > 9900);
             }
         }
-        // 9,900 for each; 5,800 or so is the deviation of one, 180 that of the mean of 1,000.
+        // The expected value is 9,900 for each. The deviation is about 5,800 for one, and 180 for
+        // the mean of 1,000.
         for sum in sums {
             assert!((9_200_000..10_600_000).contains(&sum), "{sums:?}");
         }
@@ -553,7 +566,8 @@ mod tests {
         assert!(other.contains("a sharing policy alone"), "{other}");
     }
 
-    /// PROPORTIONAL_SHARE section 5.1, figure 4: the heavy client goes first, and has all its slots at once.
+    /// PROPORTIONAL_SHARE section 5.1, figure 4: the heavy client is first, and gets all its slots
+    /// in a row.
     #[test]
     fn wrr_is_as_far_ahead_as_its_bound_says() {
         for (clients, total) in [(32, 1 << 14), (512, 1 << 14), (32, 1 << 16)] {
@@ -595,7 +609,8 @@ mod tests {
         assert!(matches!(found.queue_draws_max, Some(2..=7)), "{found:?}");
     }
 
-    /// Every policy decides the same whoever drives it, in each of its variants.
+    /// Every policy, in each of its variants, makes the same decisions with and without the
+    /// mechanism.
     #[test]
     fn without_the_mechanism_all_is_the_same() {
         let mut compared = 0;
@@ -612,7 +627,7 @@ mod tests {
         assert!(compared >= (AnyShare::entries().len() - merging) * 6 * 3, "{compared} compared");
     }
 
-    /// Whether there are two ways; they must agree.
+    /// Whether the policy can also run without the mechanism; then the results must agree.
     fn is_the_same_either_way(request: &DrawsRequest) -> bool {
         let mut random = request.seed.stream("either way");
         let weights = request.weights.draw(&mut random);
@@ -628,7 +643,7 @@ mod tests {
         true
     }
 
-    /// What is said of a draw is what `schedule` says of its weights.
+    /// The results of a draw equal those of `schedule` for its weights.
     #[test]
     fn a_draw_is_a_schedule() {
         for (policy, processors) in [("sfq", 1), ("gr3mp", 3), ("fcfs", 2)] {

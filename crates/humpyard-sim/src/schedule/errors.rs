@@ -39,7 +39,8 @@ fn greatest_common_divisor(a: u128, b: u128) -> u128 {
     if b == 0 { a.max(1) } else { greatest_common_divisor(b, a % b) }
 }
 
-/// Refuses what service errors in 64 bits cannot be sure of: so much work among clients whose weights add up to so much.
+/// Rejects runs whose service errors may not fit into 64 bits: too much work for this sum of
+/// weights.
 pub(super) fn check_bounds(total_weight: u64, work: u64) -> Result<(), BuildError> {
     let fits = total_weight.checked_mul(work).is_some_and(|product| i64::try_from(product).is_ok());
     if fits {
@@ -51,14 +52,14 @@ pub(super) fn check_bounds(total_weight: u64, work: u64) -> Result<(), BuildErro
     )))
 }
 
-/// A service error, and where it was met first.
+/// A service error, and where it first occurred.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Peak {
     /// The error, times the sum of the weights.
     pub(super) scaled: i64,
-    /// Whose.
+    /// The client with the error.
     pub(super) client: ClientId,
-    /// After so many slots.
+    /// Slots before the error.
     pub(super) slots: u64,
 }
 
@@ -74,8 +75,9 @@ struct Client {
     weight: u32,
 }
 
-/// Exact service errors, all multiplied by the total weight. A client's error falls while others are served and rises when
-/// it is, so it is least just before a service and greatest just after: no other client is looked at.
+/// Exact service errors, all multiplied by the total weight. A client's error falls while others
+/// are served and rises when it is served. So it is least just before a service and greatest just
+/// after, and no other client need be checked.
 #[derive(Debug)]
 pub(super) struct Errors {
     clients: Vec<Client>,
@@ -87,7 +89,8 @@ pub(super) struct Errors {
 }
 
 impl Errors {
-    /// Of clients with these weights, before they are served. How much they may be served says [`check_bounds`].
+    /// Returns the errors of clients with these weights before any service. [`check_bounds`] limits
+    /// the work.
     pub(super) fn new(weights: &[Weight]) -> Self {
         let clients: Vec<Client> =
             weights.iter().map(|weight| Client { scaled_service: 0, weight: weight.get() }).collect();
@@ -101,7 +104,7 @@ impl Errors {
         scaled_service - self.total_service * i64::from(weight)
     }
 
-    /// In the next slot these clients get one unit of work each.
+    /// Gives each of these clients one unit of work in the next slot.
     #[inline]
     pub(super) fn on_slot(&mut self, served: &[ClientId]) {
         for &client in served {
@@ -133,7 +136,7 @@ impl Errors {
         }
     }
 
-    /// The least and the greatest error until now: of equal ones the first.
+    /// Returns the least and the greatest error so far; of equals the first.
     pub(super) fn extremes(mut self) -> [Peak; 2] {
         for client in (0..self.clients.len()).map(ClientId::from_index) {
             self.look_for_least(client);
@@ -142,7 +145,7 @@ impl Errors {
         [self.least, self.greatest]
     }
 
-    /// The error itself.
+    /// Returns the unscaled error.
     pub(super) fn exact(scaled: i64, total_weight: u64) -> Fraction {
         Fraction::new(i128::from(scaled), i128::from(total_weight))
     }
@@ -156,7 +159,7 @@ mod tests {
         weights.iter().map(|&weight| Weight::new(weight).unwrap()).collect()
     }
 
-    /// The error of every client after every slot, by its definition.
+    /// Computes the error of every client after every slot, by its definition.
     fn by_definition(weights: &[u32], served: &[Vec<u32>]) -> [(i64, u32, u64); 2] {
         let total: i64 = weights.iter().map(|&weight| i64::from(weight)).sum();
         let (mut least, mut greatest) = ((0, 0, 0), (0, 0, 0));
@@ -211,7 +214,8 @@ mod tests {
         }
     }
 
-    /// As far as 64 bits go: the heaviest has nothing until its error is the least there can be.
+    /// At the limit of 64 bits: the heaviest client gets nothing until its error is the least
+    /// possible.
     #[test]
     fn errors_are_exact_up_to_the_bound() {
         let weights = weights(&[u32::MAX, 1]);

@@ -16,7 +16,7 @@ pub use draws::{Draws, DrawsRequest, Extreme, Heavy, SkewedWeights, Spread, Weig
 pub use errors::Fraction;
 use errors::{Errors, check_bounds};
 
-/// What is to be scheduled.
+/// The clients and the policy to schedule.
 #[derive(Clone, Debug)]
 pub struct ScheduleRequest {
     /// A sharing policy.
@@ -29,9 +29,9 @@ pub struct ScheduleRequest {
     pub processors: usize,
     /// Steps; in each, every processor serves one unit of work.
     pub slots: usize,
-    /// Which of two equals goes first.
+    /// The order of two equals.
     pub ties: Ties,
-    /// Where random policies draw from.
+    /// The seed of random policies.
     pub seed: Seed,
 }
 
@@ -39,21 +39,22 @@ pub struct ScheduleRequest {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Schedule {
-    /// For each step what each processor served; none where it was idle.
+    /// The client that each processor served, for each step. `None`: the processor was idle.
     pub slots: Vec<Vec<Option<ClientId>>>,
     /// The furthest any client was behind its share.
     pub error_min: Fraction,
-    /// The furthest any client was ahead of it.
+    /// The greatest lead of any client over its share.
     pub error_max: Fraction,
 }
 
 /// Asks a sharing policy for the sequence of its decisions on always-ready clients with packets of one unit of work.
 ///
-/// The service error of a client is its service less its weight's share of all service so far, looked at between steps.
+/// The service error of a client is its service minus its weight's share of all service so far,
+/// taken between steps.
 ///
 /// # Errors
-/// A policy that is not a sharing policy alone, or that refuses the configuration; so much work that errors would not
-/// be exact.
+/// The policy is not a sharing policy alone, or rejects the configuration, or there is too much
+/// work for exact errors.
 pub fn schedule(request: &ScheduleRequest) -> Result<Schedule, BuildError> {
     check_policy(&request.policy)?;
     let total_weight = request.weights.iter().map(|weight| u64::from(weight.get())).sum();
@@ -76,7 +77,7 @@ pub fn schedule(request: &ScheduleRequest) -> Result<Schedule, BuildError> {
     Ok(Schedule { slots, error_min, error_max })
 }
 
-/// Of `schedule` and of random draws: a sharing policy alone.
+/// Checks that the policy is a sharing policy alone, for `schedule` and for random draws.
 fn check_policy(policy: &PolicySpec) -> Result<(), BuildError> {
     if policy.is_share_alone() {
         return Ok(());
@@ -86,7 +87,8 @@ fn check_policy(policy: &PolicySpec) -> Result<(), BuildError> {
     )))
 }
 
-/// The configuration of clients with these weights that always have a packet of one unit of work.
+/// Returns the configuration of clients with these weights that always have a packet of one unit of
+/// work.
 fn setup(weights: &[Weight], processors: usize, ties: Ties, seed: Seed) -> SchedulerConfig {
     let clients = weights.len();
     SchedulerConfig {
@@ -160,7 +162,8 @@ mod tests {
         }
     }
 
-    /// Who is entitled to more than one processor has one to itself, and the others share what is left.
+    /// A client entitled to more than one processor has one to itself, and the others share the
+    /// rest.
     #[test]
     fn a_client_too_heavy_for_a_processor_is_always_served() {
         let policies = "wrr drr stride virtual-clock wfq wfq-list sfq wf2q+ eevdf vtrr srr strr gr3 gr3mp";

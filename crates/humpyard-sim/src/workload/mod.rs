@@ -1,4 +1,4 @@
-//! Which packets come to a simulated machine, and when.
+//! The packets that come to a simulated machine, and when.
 
 mod packets;
 mod windows;
@@ -11,21 +11,24 @@ use humpyard_traffic::TrafficError;
 pub use packets::{Feed, Packets};
 pub use windows::Windows;
 
-/// The packets of a simulation. It hears what becomes of each of them, so that the next may come because another left.
+/// The packets of a simulation. A workload learns the fate of each packet, so that a packet may
+/// come because another left.
 ///
-/// [`Traffic`](crate::Simulation) comes when its source says; [`Packets`] come when they arrive, or as fast as they are taken;
-/// [`Windows`] keep so many packets of each flow under way.
+/// Packets of [`Traffic`](crate::Simulation) come at their source's times. [`Packets`] come at
+/// their arrival times, or as fast as they are taken. [`Windows`] keep a number of packets of each
+/// flow under way.
 pub trait Workload<S, Q, A> {
     /// Whether a packet may come because another was given to a core, at the same instant.
     const IS_CLOSED: bool;
 
-    /// When a packet comes, or something happens to one that has left the cores; [`Time::MAX`] if that is not known.
+    /// Returns when a packet comes, or an event happens to one that has left the cores;
+    /// [`Time::MAX`] if that is not known.
     fn next_event(&self) -> Time;
 
-    /// Writes the next packet that comes by now, or says that there is none.
+    /// Writes the next packet that comes by now, or returns that there is none.
     ///
     /// # Errors
-    /// If it cannot be classified.
+    /// The packet cannot be classified.
     fn next_packet(
         &mut self,
         now: Time,
@@ -36,24 +39,24 @@ pub trait Workload<S, Q, A> {
     /// Whether the run is over.
     fn is_over(&self, measured: &Measured<S, Q, A>) -> bool;
 
-    /// A packet was dropped, as it arrived or later.
+    /// A packet was dropped, on arrival or later.
     fn on_loss(&mut self, now: Time, packet: &Packet, measured: &mut Measured<S, Q, A>);
 
     /// A packet has been through all its services.
     fn on_departure(&mut self, now: Time, packet: &Packet, measured: &mut Measured<S, Q, A>);
 
-    /// Does what comes first at an instant.
+    /// Does the work at the start of an instant.
     fn begin(&mut self, _now: Time) {}
 
-    /// Does what comes after the packets of an instant, and before cores get any.
+    /// Does the work after the packets of an instant, and before cores get any.
     fn end(&mut self, _now: Time, _: &mut Measured<S, Q, A>) {}
 
-    /// Flows that are known by now, whose tables may be beyond the caches.
+    /// Returns the number of flows known by now; their tables may exceed the caches.
     fn known_flows(&self) -> u64 {
         0
     }
 
-    /// Whether something is to come, be it at the last instant that there is.
+    /// Whether an event is still to come, possibly at the last possible instant.
     fn awaits(&self) -> bool {
         false
     }

@@ -17,15 +17,16 @@ pub enum Feed {
     Arrivals,
     /// All at the start.
     AtOnce,
-    /// As fast as they are taken: none comes while a core has more than so many, waiting or in service.
+    /// As fast as they are taken: no packet comes while a core has more than this number, waiting
+    /// or in service.
     Saturated(u32),
-    /// So that always so many wait, as long as there are any.
+    /// This number of packets always waits, as long as any are left.
     Buffer(usize),
-    /// Whenever none waits and a core is idle.
+    /// Whenever no packet waits and a core is idle.
     Idle,
 }
 
-/// Packets in a row, which come as the feed says, and leave when they are served.
+/// Packets in a row: they come by the feed, and leave when they are served.
 #[derive(Debug)]
 pub struct Packets<I> {
     next: Option<Packet>,
@@ -41,7 +42,7 @@ impl<I: Iterator<Item = Packet>> Packets<I> {
         Self { next: later.next(), later, feed, left: FlowsLeft::default() }
     }
 
-    /// Ends each flow when the last of these packets of it is gone.
+    /// Ends each flow when the last of its packets, counted in `packets`, is gone.
     #[must_use]
     pub fn with_ends(self, packets: &[Packet]) -> Self {
         Self { left: FlowsLeft::of(packets), ..self }
@@ -89,7 +90,7 @@ impl<S: Steer, Q: Share, A: Allocate, I: Iterator<Item = Packet>> Workload<S, Q,
         let Some(next) = self.next.filter(|next| self.comes(next, now, measured.scheduler())) else {
             return Ok(false);
         };
-        // Who takes a packet in later than it came counts its delay from when it came.
+        // The delay of a packet counts from its arrival, even if it is taken in later.
         let arrival = if self.feed == Feed::Arrivals { next.arrival } else { now };
         *packet = Packet { arrival, ..next };
         self.next = self.later.next();
@@ -109,7 +110,7 @@ impl<S: Steer, Q: Share, A: Allocate, I: Iterator<Item = Packet>> Workload<S, Q,
     }
 }
 
-/// By flow, packets that are still to leave; no flows where nobody wants to know when one is over.
+/// Packets that are still to leave, by flow; empty if ends of flows are not needed.
 #[derive(Debug, Default)]
 pub(super) struct FlowsLeft(IdVec<FlowId, u32>);
 
@@ -122,7 +123,7 @@ impl FlowsLeft {
         Self(left)
     }
 
-    /// A packet of the flow is gone. With the last one it ends.
+    /// Counts a packet of the flow as gone. After the last one the flow ends.
     pub(super) fn on_gone<S: Steer, Q: Share, A: Allocate>(
         &mut self,
         now: Time,

@@ -1,4 +1,4 @@
-//! Flows that each have so many packets under way.
+//! Flows with a fixed number of packets under way.
 
 use std::collections::VecDeque;
 
@@ -12,8 +12,8 @@ use humpyard_traffic::TrafficError;
 use super::Workload;
 use super::packets::FlowsLeft;
 
-/// Flows that each have a window of packets under way. When one is gone the next of its flow comes. The run is over when the
-/// first flow has none to come.
+/// Flows that each have a window of packets under way. When one is gone, the next of its flow
+/// comes. The run is over when the first flow has no packet left to send.
 #[derive(Debug)]
 pub struct Windows {
     to_come: IdVec<FlowId, VecDeque<Packet>>,

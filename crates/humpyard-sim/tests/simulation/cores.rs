@@ -33,14 +33,14 @@ fn round_robin_loads_cores_alike_and_breaks_order() {
             assert!((busy_ns - 1000.0 * core.packets as f64).abs() < 1.0, "{core:?}");
         }
     }
-    // Packets of many lengths, so that later ones overtake.
+    // Packets of many lengths, so that later ones overtake others.
     let services: &[Service] =
         &[(Match::Any, LinearCost { fixed: 100, per_byte_milli: 1000, cold: 0 }, 2_000_000, 1_000_000)];
     let sim = Sim { policy: "rr", cores: 8, input: BUSY, packets: 8000, services, ..Sim::default() };
     assert!(sim.go().measured.summary().order.out_of_order > 0);
 }
 
-/// A service with two of three cores, beside one that has little to do or far too much.
+/// A service with two of three cores, beside a service that has little work or far too much.
 #[test]
 fn a_static_allocation_isolates_services() {
     let limits = Limits::default().with_queue(500);

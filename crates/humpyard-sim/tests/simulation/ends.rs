@@ -1,4 +1,4 @@
-//! How a simulation ends, and that it always ends the same.
+//! How a simulation ends; it always ends in the same way.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -33,7 +33,7 @@ fn every_policy_accounts_for_every_packet() {
     }
 }
 
-/// Sets the flag when it has given so many frames.
+/// Sets the flag after this number of frames.
 struct Stopping<'a>(Box<dyn Source + Send>, u64, &'a AtomicBool);
 
 impl Source for Stopping<'_> {
@@ -85,7 +85,7 @@ fn a_damaged_capture_is_simulated_up_to_the_damage() {
     assert!(!outcome.interrupted);
 }
 
-/// Gives so many frames, and then ends otherwise than by having no more.
+/// Gives this number of frames, and then ends abnormally.
 struct Breaking(Box<dyn Source + Send>, u64, fn() -> Result<bool, TrafficError>);
 
 impl Source for Breaking {
@@ -101,7 +101,7 @@ impl Source for Breaking {
 }
 
 impl Breaking {
-    /// So many packets that a thread reads the last of them.
+    /// Enough packets that a thread reads the last of them.
     const PACKETS: u64 = 50_000;
 
     fn after_many(end: fn() -> Result<bool, TrafficError>) -> Box<Self> {

@@ -1,4 +1,4 @@
-//! What happens at one instant, and at exactly the boundary: worked out by hand.
+//! Events of one instant and at exact boundaries, calculated by hand.
 
 use humpyard_core::cost::LinearCost;
 use humpyard_traffic::Match;
@@ -34,7 +34,7 @@ fn a_core_that_is_done_serves_what_arrives_at_that_instant() {
     }
 }
 
-/// All packets of an instant are there before a core is asked, and cores are asked in ascending order.
+/// All packets of an instant are there before a core asks, and cores ask in ascending order.
 #[test]
 fn cores_are_asked_when_all_of_an_instant_have_arrived() {
     let outcome = Sim { cores: 2, ..Sim::default() }.of_capture(&capture(&[(0, 14), (0, 15), (0, 16), (5, 17)]));
@@ -76,7 +76,7 @@ fn a_pace_moves_arrivals_alone() {
 
 #[test]
 fn the_end_of_all_time_is_survived() {
-    // One packet in 300 years: the third would come after the last ns that can be told.
+    // One packet in 300 years: the third would come after the last ns that the clock can express.
     for policy in ["rr", "hrw", "drr", "sfq", "static"] {
         let outcome = Sim { policy, cores: 2, pace: Pace::PacketsPerSecond(1e-10), ..Sim::default() }.go();
         assert!(outcome.measured.account().arrived == 100_000, "{policy}");

@@ -1,4 +1,4 @@
-//! The link behind the cores: its rate, its account, and who is withheld for it.
+//! The link behind the cores: its rate, its account, and the clients that it withholds.
 
 use core::sync::atomic::AtomicBool;
 
@@ -64,7 +64,7 @@ fn cost(us: u64) -> LinearCost {
     LinearCost { fixed: us * 1000, per_byte_milli: 0, cold: 0 }
 }
 
-/// Both flows on one core, of which each has half, with a link behind it.
+/// Both flows share one core equally, with a link behind it.
 fn run(flows: [Flow; 2], costs_us: [u64; 2], link: Link<'_>) -> (Outcome, LinkOutcome) {
     let services: [Service; 2] =
         [(Match::Udp, cost(costs_us[0]), 1_000_000_000, 0), (Match::Other, cost(costs_us[1]), 1_000_000_000, 0)];
@@ -112,8 +112,9 @@ fn times_that_are_no_whole_ns_add_up() {
     assert_eq!((link.account.processed, link.summary.duration_ns), (3000, 800_000));
 }
 
-/// The first exception of the paper's section 4.1: who needs more processing than is reserved for it gets less of the link than
-/// that, for only a part of its packets is processed.
+/// The first exception of the paper's section 4.1: a client that needs more processing than is
+/// reserved for it. Only a part of its packets is processed, so it gets less of the link than its
+/// reservation.
 #[test]
 fn who_lacks_processing_has_less_of_the_link() {
     let flows = [
@@ -130,8 +131,8 @@ fn who_lacks_processing_has_less_of_the_link() {
     assert_eq!((link.withheld, link.account.dropped_total()), (0, 0));
 }
 
-/// The second: who has more than its share of the link is withheld from the cores, and so gets less processing than is
-/// reserved for it, and nobody else suffers.
+/// The second exception: a client with more than its share of the link is withheld from the cores.
+/// So it gets less processing than is reserved for it, and no other client is affected.
 #[test]
 fn who_exceeds_its_link_share_is_withheld_from_the_cores() {
     let flows = [
@@ -143,12 +144,13 @@ fn who_exceeds_its_link_share_is_withheld_from_the_cores() {
     let (cores, sent) = (outcome.measured.summary(), &link.summary.services);
     assert_eq!((sent[1].packets, link.account.dropped_total()), (12_500, 0), "all packets of the other leave");
     assert!(cores.services[1].delay_ns.max < 100_000, "two packets at most: {:?}", cores.services[1].delay_ns);
-    // It has what the other leaves of the link, 30 Mb/s, which is 3.75 % of the core and not half.
+    // It gets what the other client leaves of the link, 30 Mb/s, which is 3.75 % of the core and
+    // not half.
     let rate = megabits(&sent[0], 1.0);
     assert!((rate - 30.0).abs() < 1.0, "{rate} Mb/s");
     assert!(link.summary.cores_detail[0].utilization > 0.98, "the link does not wait for who was withheld");
     assert!(link.withheld > 100 && link.waiting_max <= 18, "{} times, {} waiting", link.withheld, link.waiting_max);
-    // Were it not withheld it would be processed for nothing.
+    // If it were not withheld, its packets would be processed in vain.
     let (outcome, link) = run(flows, [10, 40], Link { queue: None, ..slow });
     let (cores, dropped) = (outcome.measured.summary(), link.account.dropped_total());
     assert!(
@@ -156,7 +158,8 @@ fn who_exceeds_its_link_share_is_withheld_from_the_cores() {
         "{} processed, {dropped} dropped",
         cores.services[0].packets
     );
-    // All services are done in time, and what the link drops is lost; beside what the cores drop, as only this client does.
+    // All services are done in time, so the lost packets are those that the link drops. The cores
+    // also drop packets, only of this client.
     let before = outcome.measured.account().dropped_total();
     assert_eq!((cores.late.lost, cores.late.packets), (before + dropped, 112_500));
     assert_eq!(cores.late.count, cores.late.lost);
@@ -164,7 +167,7 @@ fn who_exceeds_its_link_share_is_withheld_from_the_cores() {
     assert!(cores.delay_offered_ns.p90.is_none() && cores.services[1].delay_offered_ns.p999.is_some());
 }
 
-/// The second client, to which the flow goes over, has nine times the weight of the first.
+/// The flow moves to the second client, which has nine times the weight of the first.
 #[test]
 fn a_flow_that_goes_over_to_another_client_leaves_the_link_in_order() {
     let weights = [1, 9].map(|weight| Weight::new(weight).expect("from 1"));

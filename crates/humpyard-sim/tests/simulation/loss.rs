@@ -5,7 +5,7 @@ use humpyard_core::mechanism::Limits;
 
 use crate::support::{Sim, capture};
 
-/// Ten packets come at once, each of which takes 1000 ns, and the queue has room for seven.
+/// Ten packets come at once. Each takes 1000 ns, and the queue has room for seven.
 #[test]
 fn what_is_dropped_is_late_and_beyond_every_delay() {
     let ten = capture(&[(5, 60); 10]);
@@ -32,7 +32,7 @@ fn without_loss_the_percentiles_are_the_same() {
     assert_eq!((summary.late.lost, summary.late.packets), (0, 5000));
 }
 
-/// A packet that waited and was pushed out by another is lost as one that never got in.
+/// A packet that waited and was pushed out counts as lost, like one that was never accepted.
 #[test]
 fn what_is_pushed_out_is_late_once() {
     let limits = Limits::default().with_when_full(humpyard_core::mechanism::WhenFull::LongestQueue);

@@ -1,4 +1,4 @@
-//! The simulator against theory, against exact recursions, and against the promises of the policies.
+//! The simulator against theory, exact recursions, and the promises of the policies.
 
 mod cores;
 mod ends;

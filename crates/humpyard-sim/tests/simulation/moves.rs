@@ -23,14 +23,15 @@ fn busy_ns(summary: &Summary) -> f64 {
     summary.cores_detail.iter().map(|core| core.utilization * summary.duration_ns as f64).sum()
 }
 
-/// From core to core in turn: of eight packets four stay within a cache, two within a socket, and two do not.
+/// From core to core in turn: of eight moves, four stay within a cache, two within a socket, and
+/// two cross sockets.
 #[test]
 fn round_robin_moves_a_flow_with_every_packet() {
     let tree = e5355();
     let summary = of_one_flow("rr", Some(&tree), PENALTIES).measured.summary();
     let cache = summary.cache.expect("there is a topology");
     let moved = |packets: u32| MoveSummary { packets: u64::from(packets), bytes: 100 * u64::from(packets) };
-    // The first packet comes from nowhere, so the last step to core 0 is missing.
+    // The first packet is no move, so the last step to core 0 is missing.
     let expected = (moved(PACKETS / 2), moved(PACKETS / 4), moved(PACKETS / 4 - 1));
     assert_eq!((cache.shared_l2, cache.same_socket, cache.other_socket), expected);
     assert_eq!(cache.moves, u64::from(PACKETS) - 1);

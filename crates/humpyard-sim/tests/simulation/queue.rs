@@ -1,4 +1,5 @@
-//! One queue of equal packets at Poisson instants: against the formula for M/D/1, and against exact recursions.
+//! One queue of equal packets with Poisson arrivals: against the formula for M/D/1, and against
+//! exact recursions.
 
 use humpyard_core::mechanism::FlowOrder;
 
@@ -7,7 +8,7 @@ use crate::support::{Sim, arrivals};
 /// Load 0.9 of one core, long enough for the mean to settle.
 const LONG: &str = "gen:poisson:flows=64,packets=1000000,pps=900000";
 
-/// Sojourn times in ns of packets that each take 1000 ns, served in order by so many cores.
+/// Sojourn times in ns of packets that each take 1000 ns, served in order by `cores` cores.
 fn sojourns(arrivals: &[u64], cores: usize) -> Vec<u64> {
     let mut free = vec![0; cores];
     let sojourn = |&arrival: &u64| {
@@ -22,8 +23,8 @@ fn mean(values: &[u64]) -> f64 {
     values.iter().sum::<u64>() as f64 / values.len() as f64
 }
 
-/// Pollaczek and Khinchine: at load u the mean sojourn is 1 + u / (2 (1 - u)) service times, here 5.5. Which of equal
-/// packets goes first does not matter to the mean.
+/// Pollaczek and Khinchine: at load u the mean sojourn is 1 + u / (2 (1 - u)) service times, here
+/// 5.5. The order of equal packets does not change the mean.
 #[test]
 fn mean_sojourn_is_that_of_theory_whatever_the_policy() {
     let means: Vec<f64> = ["fcfs", "drr", "sfq"]
@@ -49,8 +50,9 @@ fn first_come_first_served_is_the_recursion_to_the_nanosecond() {
     }
 }
 
-/// Equal packets, and no core idle while one waits: then the number of packets there is the same at each instant, so the
-/// mean sojourn and the end are those of first come first served.
+/// Packets are equal, and no core is idle while one waits. So the number of packets in the system
+/// is the same at each instant, and the mean sojourn and the end are those of first come first
+/// served.
 #[test]
 fn sharing_policies_conserve_work() {
     for (cores, pps) in [(1, 950_000), (3, 2_900_000)] {

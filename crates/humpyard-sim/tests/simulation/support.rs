@@ -19,7 +19,7 @@ use humpyard_sim::{Simulation, Work, simulate_named};
 use humpyard_traffic::pace::{Pace, Pacer};
 use humpyard_traffic::{CaptureReader, Classifier, ClassifierConfig, Match, Rule, Source, open};
 
-/// What a simulation of any policies came to.
+/// The outcome of a simulation of any policies.
 pub(crate) type Outcome = humpyard_sim::Outcome<AnySteer, AnyShare, AnyAllocate>;
 
 /// A service: its packets, its cost, the delay it tolerates in ns, its guarantee in millionths.
@@ -87,7 +87,7 @@ impl Sim<'_> {
         self.with(Box::new(source), &AtomicBool::new(false))
     }
 
-    /// Simulates it with everything from outside.
+    /// Simulates it with this source and stop flag.
     pub(crate) fn with(self, source: Box<dyn Source + Send>, stop: &AtomicBool) -> Outcome {
         let mut progress = |_: u64, _: Option<f64>| {};
         let simulation = self.simulation(source, stop, &mut progress);

@@ -1,4 +1,5 @@
-//! The commonest policies have a loop of their own: it does what the loop for all policies does.
+//! The most common policies have their own loop: it gives the same results as the loop for all
+//! policies.
 
 use core::sync::atomic::AtomicBool;
 
@@ -46,7 +47,7 @@ fn each_composition_with_a_loop_of_its_own_comes_to_the_same() {
             let named = simulate_named(sim.simulation(source(), &stop, &mut quiet), Work::default()).expect("a run");
             let stop = AtomicBool::new(false);
             let mut quiet = |_: u64, _: Option<f64>| {};
-            // What cannot be plain takes the loop for everything.
+            // Runs that cannot be plain take the general loop.
             let mut simulation = sim.simulation(source(), &stop, &mut quiet);
             simulation.measured = simulation.measured.with_observer(Box::new(Blind));
             let any = simulate_with(simulation, Work::default()).expect("a run");
@@ -56,7 +57,7 @@ fn each_composition_with_a_loop_of_its_own_comes_to_the_same() {
     }
 }
 
-/// Sees nothing, and is there.
+/// An observer that ignores everything.
 #[derive(Debug)]
 struct Blind;
 

@@ -10,10 +10,11 @@ use humpyard_core::unit::Time;
 
 use crate::{Event, History};
 
-/// Holds the flows of a history to it, for every core that may go and come back; `steer` makes a fresh policy.
+/// Checks the flows of a history, for every core that may go and come back; `steer` makes a fresh
+/// policy.
 ///
 /// # Panics
-/// If another flow moves, or the flow of a core that is gone does not.
+/// If another flow moves, or the flow of a removed core does not.
 pub(super) fn verify<S: Steer>(history: &History, steer: impl Fn(&SchedulerConfig) -> Result<Option<S>, BuildError>) {
     let all: Vec<CoreId> = (0..history.cores).map(CoreId::from_index).collect();
     let fresh = || steer(&history.config()).expect("it was made before").expect("it steers");
@@ -28,7 +29,7 @@ pub(super) fn verify<S: Steer>(history: &History, steer: impl Fn(&SchedulerConfi
     }
 }
 
-/// Where the first packet of each flow goes, each complete before the next comes.
+/// Returns where the first packet of each flow goes; each packet is complete before the next comes.
 fn targets<S: Steer>(mut steer: S, history: &History, eligible: &[CoreId]) -> BTreeMap<FlowId, CoreId> {
     let idle = IdVec::from_fn(history.cores, |_| CoreView::default());
     let mut targets = BTreeMap::new();

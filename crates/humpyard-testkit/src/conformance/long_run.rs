@@ -15,13 +15,13 @@ const WEIGHTS: [u32; 7] = [7, 5, 4, 3, 2, 2, 1];
 /// Clients that have packets waiting from the start and to the end, on three cores.
 #[derive(Clone, Debug)]
 pub struct LongRun {
-    /// What happens; its clients keep their order, unless it is changed.
+    /// The history; its clients keep their order, unless it is changed.
     pub history: History,
 }
 
 impl LongRun {
-    /// Draws `packets` packets of each client for each unit of its weight. Costs differ from estimates by up to half:
-    /// by chance, or for each client always in the same direction.
+    /// Draws `packets` packets of each client for each unit of its weight. Costs differ from
+    /// estimates by up to half: at random, or for each client always in the same direction.
     ///
     /// # Panics
     /// Never: the weights are positive.
@@ -60,7 +60,8 @@ impl LongRun {
         self.end().as_ns() as f64 * self.history.cores as f64 / f64::from(total)
     }
 
-    /// A third of the work: nobody runs dry, though some cost half of what others do.
+    /// A third of the work. Until then no client runs out of packets, though some packets cost half
+    /// of others.
     fn end(&self) -> Time {
         let busy = |event: &Event| if let Event::Arrive { busy, .. } = event { busy.as_ns() } else { 0 };
         let work: u64 = self.history.events.iter().map(|(_, event)| busy(event)).sum();

@@ -1,7 +1,8 @@
-//! The conformance suite: what a policy of any family is held to, in one history after the other.
+//! The conformance suite: checks a policy of any family, history by history.
 //!
-//! A [`Subject`] says which policy it is, what it promises, and which partners it is played with. A [`Trial`] plays one
-//! history to it. [`LongRun`] holds sharing policies against the fluid share of each client.
+//! A [`Subject`] is a policy with its promises and the partners that it plays with. A [`Trial`]
+//! plays one history to it. [`LongRun`] compares sharing policies with the fluid share of each
+//! client.
 
 mod disruption;
 mod long_run;
@@ -20,16 +21,16 @@ use crate::{
 pub use long_run::LongRun;
 pub use subject::Subject;
 
-/// Why something was not checked. There are no other reasons.
+/// Why a check was skipped. There are no other reasons.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Skip {
     /// A bound is the policy's own.
     OwnBound,
     /// A chain is a loop through the queues, in which packets may overtake.
     Chains,
-    /// Where there is one core none can go.
+    /// With one core, no core can be removed.
     OneCore,
-    /// Cores belong to services, and idle when these have nothing.
+    /// Cores belong to services, and idle when their services have no packets.
     OwnCores,
     /// There are more services than cores.
     FewCores,
@@ -50,7 +51,7 @@ impl fmt::Display for Skip {
     }
 }
 
-/// What became of a promise.
+/// The result for a promise.
 pub type Verdict = (Promise, Result<(), Skip>);
 
 type Watched<U> = Scheduler<
@@ -60,7 +61,7 @@ type Watched<U> = Scheduler<
 >;
 type Plain<U> = Scheduler<<U as Subject>::Steer, <U as Subject>::Share, <U as Subject>::Allocate>;
 
-/// Runs something, and counts what it allocates.
+/// Runs a function, and returns the number of its allocations.
 pub type CountsAllocations = fn(&mut dyn FnMut()) -> u64;
 
 /// A subject in a history.
@@ -68,17 +69,17 @@ pub type CountsAllocations = fn(&mut dyn FnMut()) -> u64;
 pub struct Trial<'a, U> {
     /// The policy with its partners.
     pub subject: &'a U,
-    /// What happens to it.
+    /// The events.
     pub history: &'a History,
-    /// Counts allocations, of which a policy makes none after it is built. `None`: it may allocate.
+    /// Counts allocations: a policy must make none after it is built. `None`: it may allocate.
     pub allocations: Option<CountsAllocations>,
 }
 
 impl<U: Subject> Trial<'_, U> {
-    /// Checks everything: returns what became of each promise, or why nothing was played.
+    /// Checks everything. Returns the result for each promise, or why nothing was played.
     ///
     /// # Errors
-    /// The rule that is broken, and in which history.
+    /// The broken rule, and the history that breaks it.
     pub fn hold(&self) -> Result<Result<Vec<Verdict>, Skip>, String> {
         let watched = match explain(self.history, || self.watched())? {
             Ok(watched) => watched,
@@ -131,8 +132,9 @@ impl<U: Subject> Trial<'_, U> {
         }
     }
 
-    /// The contracts of all traits, asserted at every call; `check` after every event; packets conserved; work conserved and
-    /// flows in order where that is promised. The journal of the run.
+    /// Asserts the contracts of all traits at every call, `check` after every event, and that
+    /// packets are conserved. Asserts that work is conserved and flows stay in order, if that is
+    /// promised. Returns the journal of the run.
     fn keeps_the_contract(&self, watched: Watched<U>) -> Result<Vec<Record>, String> {
         let memory = Memory::default();
         let mut scheduler = watched.with_journal(Box::new(memory.clone()));
@@ -146,7 +148,8 @@ impl<U: Subject> Trial<'_, U> {
         Ok(memory.take())
     }
 
-    /// A second run, without watch, decides the same, and allocates nothing.
+    /// Checks that a second run, without the assertions, makes the same decisions and allocates
+    /// nothing.
     fn repeats(&self, records: &[Record]) -> Result<(), String> {
         let memory = Memory::with_capacity(records.len());
         let mut scheduler = self.plain().with_journal(Box::new(memory.clone()));
@@ -180,7 +183,7 @@ impl<U: Subject> Trial<'_, U> {
         })
     }
 
-    /// What became of a promise in the run, or in a test of its own.
+    /// Returns the result for a promise, from the run or from a test of its own.
     fn keeps(&self, promise: Promise) -> Result<Result<(), Skip>, String> {
         let (history, family) = (self.history, self.subject.family());
         match promise {
@@ -225,7 +228,7 @@ impl<U: Subject> Trial<'_, U> {
         self.history.flow_order == FlowOrder::Free || self.merges() || self.subject.family() == Family::Steer
     }
 
-    /// Whether flows stay in order: because that is promised, or because the mechanism sees to it.
+    /// Whether flows stay in order: the policy promises it, or the mechanism enforces it.
     fn keeps_flow_order(&self) -> bool {
         let kept = self.subject.family() != Family::Steer
             && self.subject.holds_flows()

@@ -1,9 +1,9 @@
-//! What is held to its promises.
+//! The policy under test.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::policy::{Allocate, BuildError, Estimate, Family, Promise, Share, Steer};
 
-/// A policy, and the partners that it is played with.
+/// A policy, and the partners that it plays with.
 pub trait Subject {
     /// The steering policy.
     type Steer: Steer;
@@ -28,7 +28,7 @@ pub trait Subject {
     /// Makes the steering policy, if there is one.
     ///
     /// # Errors
-    /// A configuration that the policy refuses.
+    /// The policy rejects the configuration.
     fn steer(&self, config: &SchedulerConfig) -> Result<Option<Self::Steer>, BuildError>;
 
     /// Makes the sharing policy.
@@ -49,7 +49,7 @@ pub trait Subject {
     /// As [`Subject::steer`].
     fn estimate(&self, config: &SchedulerConfig) -> Result<Option<Self::Estimate>, BuildError>;
 
-    /// Returns what the part of this family is held to.
+    /// Returns the promises to check for the part of this family.
     fn promises_of(&self, family: Family) -> &[Promise] {
         if family == self.family() { self.promises() } else { &[] }
     }

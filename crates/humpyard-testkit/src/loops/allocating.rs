@@ -10,8 +10,8 @@ use humpyard_core::policy::{Allocate, Build, Cause, Machine};
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::Time;
 
-/// An allocation policy, and cores that serve packets of 10 us, at two thirds of their capacity, and switch between
-/// services.
+/// An allocation policy and its cores. They serve packets of 10 us, at two thirds of their
+/// capacity, and switch between services.
 pub struct Allocating<A> {
     policy: A,
     machine: Machine,
@@ -25,11 +25,11 @@ pub struct Allocating<A> {
     idle: IdVec<ServiceId, IdSet<CoreId>>,
     /// The busy cores, in the order in which they will be done.
     busy: VecDeque<CoreId>,
-    /// The cores on their way, and when they will be there.
+    /// The cores that are switching, and when they arrive.
     switching: VecDeque<(Time, CoreId)>,
     /// Packets waiting and in service.
     held: usize,
-    /// From how many packets on one is completed with every arrival.
+    /// The number of packets from which on every arrival also completes one.
     held_max: usize,
     arrived: u64,
 }
@@ -127,7 +127,7 @@ impl<A: Allocate + Build> Allocating<A> {
         self.serve(service);
     }
 
-    /// Idle cores of the service take what waits for it.
+    /// Gives the packets that wait for the service to its idle cores.
     fn serve(&mut self, service: ServiceId) {
         while !self.waiting[service].is_empty() && !self.idle[service].is_empty() {
             let core = self.policy.place(service, &self.idle[service], &self.machine);

@@ -1,4 +1,4 @@
-//! The loop of a scheduler in a program of one's own, whose packets circulate.
+//! The loop of a scheduler inside another program, whose packets circulate.
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::hash::mix;
@@ -16,7 +16,7 @@ pub struct Hopping<S, Q> {
 }
 
 impl<S: Steer + Build, Q: Share + Build> Hopping<S, Q> {
-    /// Makes a host in which this number of packets circulates, of as many flows; a power of two.
+    /// Makes a host in which this number of packets circulates, over as many flows. A power of two.
     ///
     /// # Panics
     /// If a policy rejects the configuration.
@@ -56,7 +56,7 @@ impl<S: Steer + Build, Q: Share + Build> Hopping<S, Q> {
     }
 }
 
-/// A policy with its default parameters.
+/// Returns a policy with its default parameters.
 fn policy<P: Build>(config: &SchedulerConfig) -> P {
     let params = P::Params::from_pairs(P::INFO.name, &[]).expect("defaults");
     P::new(&params, config).expect("they fit")

@@ -1,4 +1,4 @@
-//! The smallest hosts that keep a policy busy without end: benchmarks measure their steps.
+//! The smallest hosts that keep a policy busy endlessly: benchmarks measure their steps.
 
 mod allocating;
 mod hopping;

@@ -32,7 +32,7 @@ struct PacketList {
     packets: u32,
 }
 
-/// A sharing policy, the queues of its clients, and one core, on which a packet takes 1 ns for a byte.
+/// A sharing policy, the queues of its clients, and one core that takes 1 ns for each byte.
 pub struct Sharing<Q> {
     policy: Q,
     merged: bool,
@@ -53,7 +53,8 @@ impl<Q> Sharing<Q> {
 }
 
 impl<Q: Share> Sharing<Q> {
-    /// Makes a host without packets, whose clients are visited in this order. Each of them can hold four packets.
+    /// Makes a host without packets, whose clients are visited in this order. Each client can hold
+    /// four packets.
     pub fn new(policy: Q, order: Vec<ClientId>) -> Self {
         let merged = policy.merges_clients();
         let place = |at| HeldPacket { packet: Packet::default(), next: at + 1 };

@@ -7,7 +7,7 @@ use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Build, CoreView, Steer, Target, View};
 use humpyard_core::unit::Time;
 
-/// A steering policy, and connections of which each holds eight packets all the time.
+/// A steering policy, and connections that each hold eight packets at all times.
 pub struct Steering<S> {
     policy: S,
     views: IdVec<CoreId, CoreView>,
@@ -22,8 +22,8 @@ pub struct Steering<S> {
 }
 
 impl<S: Steer + Build> Steering<S> {
-    /// Makes a host whose packets have all arrived. They have one length, so that a policy which steers in proportion
-    /// keeps its sets of cores; or, if `uneven`, many lengths.
+    /// Makes a host whose packets have all arrived. They have one length, so that a policy which
+    /// steers in proportion keeps its sets of cores. With `uneven` they have many lengths.
     ///
     /// # Panics
     /// If the policy rejects its parameters or the configuration.

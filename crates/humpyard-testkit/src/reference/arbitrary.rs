@@ -1,4 +1,4 @@
-//! A sharing policy without a purpose.
+//! An arbitrary sharing policy.
 
 use alloc::collections::BTreeSet;
 
@@ -8,11 +8,12 @@ use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Policy, Share};
 use humpyard_core::unit::{Time, Weight, Work};
 
-/// Serves any client whose head was offered, each time another by chance: what the mechanism promises must hold with it.
+/// Serves a random client whose head was offered: the promises of the mechanism must hold even
+/// then.
 #[derive(Clone, Debug)]
 pub struct Arbitrary {
     offered: BTreeSet<ClientId>,
-    /// Changes with every event, and with nothing else.
+    /// Changes with every event, and only then.
     chance: u64,
     merged: bool,
 }

@@ -1,4 +1,4 @@
-//! Policies to compare with: written to be obviously right, not fast.
+//! Reference policies: written to be obviously correct, not fast.
 
 mod arbitrary;
 mod naive_eevdf;

@@ -6,21 +6,21 @@ use humpyard_core::policy::{Policy, Share};
 use humpyard_core::unit::{Time, Weight, Work};
 use num_rational::BigRational;
 
-/// What is known of one client.
+/// The state of one client.
 #[derive(Clone, Debug)]
 struct Client {
     weight: BigRational,
     /// How far it has been served, while it is not idle.
     eligible: BigRational,
-    /// What it was owed when it became idle.
+    /// The service it was owed when it became idle.
     lag: BigRational,
     /// Whether its head may be served.
     offered: bool,
     idle: bool,
 }
 
-/// Earliest eligible virtual deadline first as PROPORTIONAL_SHARE section 2.8 has it, with times that are fractions of
-/// numbers of any length, so that nothing is ever rounded, and a pick that looks at every client.
+/// Earliest eligible virtual deadline first, as in PROPORTIONAL_SHARE section 2.8. Times are
+/// fractions of integers of any length, so nothing is ever rounded. A pick checks every client.
 #[derive(Clone, Debug)]
 pub struct NaiveEevdf {
     slice: BigRational,
@@ -35,7 +35,7 @@ fn whole(number: impl Into<i128>) -> BigRational {
 }
 
 impl NaiveEevdf {
-    /// Clients with these weights, which ask for slices of so much work.
+    /// Returns clients with these weights, which request slices of `slice` work.
     pub fn new(weights: &[Weight], slice: Work) -> Self {
         let clients = weights.iter().map(|weight| Client {
             weight: whole(weight.get()),

@@ -5,7 +5,7 @@ use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Policy, Share};
 use humpyard_core::unit::{Time, Weight, Work};
 
-/// What is known of one client.
+/// The state of one client.
 #[derive(Clone, Copy, Debug)]
 struct Client {
     weight: i128,
@@ -24,9 +24,9 @@ impl Client {
     }
 }
 
-/// Estimation-based fair queueing as PREDICTIVE section 4 has it, with shares of a fixed total, virtual time at the rate of
-/// the cores that were ever served, tags that are whole numbers, and a pick that looks at every client. Weights divide the
-/// total, and never change.
+/// Estimation-based fair queueing, as in PREDICTIVE section 4. Shares have a fixed total, and
+/// virtual time runs at the rate of the cores that were ever served. Tags are whole numbers, and a
+/// pick checks every client. Weights divide the total, and never change.
 #[derive(Clone, Debug)]
 pub struct NaiveEfq {
     total: i128,
@@ -37,7 +37,7 @@ pub struct NaiveEfq {
 }
 
 impl NaiveEfq {
-    /// Clients with these weights, of this total.
+    /// Returns clients with these weights, of this total.
     ///
     /// # Panics
     /// If a weight does not divide the total.

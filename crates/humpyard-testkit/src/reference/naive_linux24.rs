@@ -5,19 +5,20 @@ use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Policy, Share};
 use humpyard_core::unit::{Time, Weight, Work};
 
-/// What is known of one client.
+/// The state of one client.
 #[derive(Clone, Copy, Debug)]
 struct Client {
     nice: i64,
-    /// Ticks left; none if it was never there.
+    /// Ticks left. `None`: the client was never there.
     counter: Option<i64>,
-    /// Work done of the tick it is in, or beyond its last.
+    /// Work done of its present tick, or beyond its last.
     done: i64,
     ready: bool,
     core: Option<CoreId>,
 }
 
-/// The scheduler of Linux 2.4 with ticks of work, where every client's counter is worked out anew when an epoch begins.
+/// The scheduler of Linux 2.4 with ticks of work. When an epoch begins, it recomputes every
+/// client's counter.
 #[derive(Clone, Debug)]
 pub struct NaiveLinux24 {
     tick: i64,
@@ -25,7 +26,7 @@ pub struct NaiveLinux24 {
     last: Vec<Option<ClientId>>,
 }
 
-/// The nice value that has as many ticks as the weight, up to 11.
+/// Returns the nice value that has as many ticks as the weight, up to 11.
 fn nice(weight: Weight) -> i64 {
     (20 - 4 * (i64::from(weight.get().min(11)) - 1)).min(19)
 }
@@ -46,7 +47,7 @@ impl Client {
         }
     }
 
-    /// Work is done, or was not after all.
+    /// Adds work, or takes it back if it is negative.
     fn run(&mut self, work: i64, tick: i64) {
         let counter = self.counter.as_mut().expect("it is there");
         self.done += work;
@@ -70,7 +71,7 @@ impl Client {
 }
 
 impl NaiveLinux24 {
-    /// Clients with these weights, on so many cores, with so much work in a tick.
+    /// Returns clients with these weights, on `cores` cores, with `tick` work in a tick.
     pub fn new(weights: &[Weight], cores: usize, tick: Work) -> Self {
         let client = |&weight: &Weight| Client { nice: nice(weight), counter: None, done: 0, ready: false, core: None };
         Self {

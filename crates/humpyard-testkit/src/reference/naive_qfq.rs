@@ -1,4 +1,4 @@
-//! Quick fair queueing by its definition.
+//! Quick fair queueing, by its definition.
 
 use humpyard_core::id::{ClientId, CoreId, Id};
 use humpyard_core::packet::Packet;
@@ -7,7 +7,8 @@ use humpyard_core::unit::{Time, Weight, Work};
 
 /// Fraction bits of a tag.
 const FRACTION: u32 = 32;
-/// Slots that a client may be behind virtual time, and slots that a group's first bucket may be behind its last.
+/// Slots that a client may be behind virtual time, and that a group's first bucket may be behind
+/// its last.
 const BEHIND_MAX: i128 = 32;
 const BUCKETS: i128 = 64;
 
@@ -28,7 +29,8 @@ impl Exact {
     }
 }
 
-/// Where the head of a client waits: its group, the beginning of its bucket, and how many came to buckets before it.
+/// Where the head of a client waits: its group, the beginning of its bucket, and how many clients
+/// came to buckets before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Place {
     group: u32,
@@ -46,10 +48,12 @@ struct Client {
     place: Option<Place>,
 }
 
-/// Quick fair queueing as PROPORTIONAL_SHARE section 2.12 defines it: of the groups that have begun the one of the least
-/// finish, found by looking at every client; no bitmap, no list, no state of a group.
+/// Quick fair queueing, as PROPORTIONAL_SHARE section 2.12 defines it. Among the groups that have
+/// begun, it serves the one with the least finish, and checks every client to find it. It keeps no
+/// bitmap, no list and no state of groups.
 ///
-/// Tags are rounded where those of the fast one are, so that both decide alike: at every change of the sum of the weights.
+/// Tags are rounded where those of the fast version are: at every change of the sum of the weights.
+/// So both make the same decisions.
 #[derive(Clone, Debug)]
 pub struct NaiveQfq {
     longest: i128,
@@ -62,7 +66,7 @@ pub struct NaiveQfq {
 }
 
 impl NaiveQfq {
-    /// Clients with these weights, whose packets are to cost at most `longest`.
+    /// Returns clients with these weights, whose packets cost at most `longest`.
     pub fn new(weights: &[Weight], longest: Work) -> Self {
         let client = |weight: &Weight| Client {
             weight: weight.get().into(),
@@ -102,7 +106,7 @@ impl NaiveQfq {
         (if longest > 1 { (longest - 1).ilog2() + 1 } else { 0 }) + group
     }
 
-    /// The lowest group whose slots hold L/w.
+    /// Returns the lowest group whose slots hold L/w.
     fn home(&self, weight: i128) -> u32 {
         (0..).find(|&group| self.longest << FRACTION <= weight << self.shift(group)).expect("a long slot")
     }
@@ -133,7 +137,7 @@ impl NaiveQfq {
         self.clients[id.index()].place = Some(Place { group, bucket, came: self.came });
     }
 
-    /// The place of whoever is to be served: in the first bucket of a group.
+    /// Returns the place of the client to be served: in the first bucket of a group.
     fn next(&self) -> Option<Place> {
         let places = || self.clients.iter().filter_map(|client| client.place);
         let started = places().filter(|at| at.bucket <= self.virtual_time.tag);
@@ -141,7 +145,7 @@ impl NaiveQfq {
         started.min_by_key(|at| (finish(at), at.group, at.bucket, at.came))
     }
 
-    /// If nobody is eligible, virtual time goes to where the first bucket begins.
+    /// Advances virtual time to the beginning of the first bucket, if no client is eligible.
     fn skip(&mut self) {
         let first = self.clients.iter().filter_map(|client| client.place).map(|at| at.bucket).min();
         if let (None, Some(tag)) = (self.next(), first) {

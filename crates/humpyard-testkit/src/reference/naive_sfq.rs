@@ -8,21 +8,21 @@ use humpyard_core::unit::{Time, Weight, Work};
 /// Tags count this fraction of a unit of work: a multiple of every number up to 16.
 const DENOMINATOR: i128 = 720_720;
 
-/// What is known of one client.
+/// The state of one client.
 #[derive(Clone, Copy, Debug)]
 struct Client {
     weight: i128,
     /// Finish tag of its last packet.
     finish: i128,
-    /// Virtual time when its head arrived, if that was to an empty queue; else 0.
+    /// Virtual time when its head arrived, if its queue was empty; else 0.
     arrived: i128,
     /// Start tag of its head, if that may be served.
     start: Option<i128>,
     idle: bool,
 }
 
-/// Start-time fair queueing as PROPORTIONAL_SHARE section 2.7 has it, with tags that are exact fractions and a pick that
-/// looks at every client. Weights are divisors of 720720, so any up to 16, and never change.
+/// Start-time fair queueing, as in PROPORTIONAL_SHARE section 2.7. Tags are exact fractions, and a
+/// pick checks every client. Weights are divisors of 720720, so any up to 16, and never change.
 #[derive(Clone, Debug)]
 pub struct NaiveSfq {
     virtual_time: i128,
@@ -30,7 +30,7 @@ pub struct NaiveSfq {
 }
 
 impl NaiveSfq {
-    /// Clients with these weights.
+    /// Returns clients with these weights.
     ///
     /// # Panics
     /// If a weight does not divide 720720.

@@ -1,4 +1,4 @@
-//! Surplus fair scheduling by its definition.
+//! Surplus fair scheduling, by its definition.
 
 use humpyard_core::id::{ClientId, CoreId, Id};
 use humpyard_core::packet::Packet;
@@ -11,7 +11,8 @@ const FRACTION: u32 = 32;
 #[derive(Clone, Copy, Debug)]
 struct Client {
     weight: i128,
-    /// The feasible weight, the first over the second, and whether it is less than the other.
+    /// The feasible weight as numerator and denominator, and whether it is less than the client's
+    /// own weight.
     feasible: (i128, i128, bool),
     /// Virtual time up to which it was served, and the remainder of the last division.
     start: i128,
@@ -21,8 +22,9 @@ struct Client {
     offered: bool,
 }
 
-/// Surplus fair scheduling as PROPORTIONAL_SHARE section 2.13 has it: every pick looks at every client, and every change finds
-/// feasible weights anew. Tags are rounded where those of the fast one are, so that both decide alike.
+/// Surplus fair scheduling, as in PROPORTIONAL_SHARE section 2.13. Every pick checks every client,
+/// and every change recomputes the feasible weights. Tags are rounded where those of the fast
+/// version are, so both make the same decisions.
 #[derive(Clone, Debug)]
 pub struct NaiveSfs {
     cores: usize,
@@ -31,7 +33,7 @@ pub struct NaiveSfs {
 }
 
 impl NaiveSfs {
-    /// Clients with these weights on so many cores.
+    /// Returns clients with these weights on `cores` cores.
     pub fn new(weights: &[Weight], cores: usize) -> Self {
         let client = |weight: &Weight| Client {
             weight: weight.get().into(),
@@ -49,13 +51,14 @@ impl NaiveSfs {
         self.clients.iter().filter(|client| client.awake)
     }
 
-    /// Virtual time is the least start of those that are not idle.
+    /// Sets virtual time to the least start of the clients that are not idle.
     fn advance(&mut self) {
         let least = self.awake().map(|client| client.start).min();
         self.virtual_time = self.virtual_time.max(least.unwrap_or(0));
     }
 
-    /// The heaviest weigh too much while they weigh more than what is left of all, over the cores left.
+    /// Lowers the weights of the heaviest clients while they exceed the remaining weights over the
+    /// remaining cores.
     fn readjust(&mut self) {
         let mut weights: Vec<i128> = self.awake().map(|client| client.weight).collect();
         weights.sort_unstable_by(|a, b| b.cmp(a));
@@ -76,7 +79,8 @@ impl NaiveSfs {
         }
     }
 
-    /// The weight times what the client had beyond virtual time, times the denominator of every feasible weight.
+    /// Returns the weight times the client's lead over virtual time, times the denominator of every
+    /// feasible weight.
     fn surplus(&self, client: &Client) -> i128 {
         let all = self.awake().find(|client| client.feasible.2).map_or(1, |client| client.feasible.1);
         let (weight, own, _) = client.feasible;

@@ -8,27 +8,28 @@ use humpyard_core::unit::{Time, Weight, Work};
 /// Tags count this fraction of a unit of work: a multiple of every power of two up to it.
 const DENOMINATOR: i128 = 1 << 20;
 
-/// What is known of one client.
+/// The state of one client.
 #[derive(Clone, Copy, Debug)]
 struct Client {
     weight: i128,
-    /// What its clock shows.
+    /// The client's clock.
     clock: i128,
-    /// Real time when its head arrived, if that was to an empty queue; else 0.
+    /// Real time when its head arrived, if its queue was empty; else 0.
     arrived: i128,
     /// Estimated work of its head, if that may be served.
     head: Option<i128>,
 }
 
 impl Client {
-    /// What its clock shows when it begins its head.
+    /// Returns its clock when it begins its head.
     fn start(&self) -> i128 {
         self.clock.max(self.arrived)
     }
 }
 
-/// Virtual clock as PROPORTIONAL_SHARE section 2.5 has it, with clocks that are exact fractions and a pick that looks at every
-/// client. Real time is the work that was done; weights and their reserved sum are powers of two, and never change.
+/// Virtual clock, as in PROPORTIONAL_SHARE section 2.5. Clocks are exact fractions, and a pick
+/// checks every client. Real time is the work done; weights and their reserved sum are powers of
+/// two, and never change.
 #[derive(Clone, Debug)]
 pub struct NaiveVirtualClock {
     now: i128,
@@ -37,7 +38,7 @@ pub struct NaiveVirtualClock {
 }
 
 impl NaiveVirtualClock {
-    /// Clients with these weights, and the sum that is reserved.
+    /// Returns clients with these weights, and the reserved sum.
     ///
     /// # Panics
     /// If a weight or the sum is no power of two, or above 2^20.

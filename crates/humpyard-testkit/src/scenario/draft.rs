@@ -1,4 +1,4 @@
-//! From lines to a history: first every line for itself, then what they name of each other.
+//! Converts lines to a history: first parses each line alone, then resolves what they name.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
@@ -14,10 +14,10 @@ use humpyard_core::unit::{Time, Weight, WorkUnit};
 use super::words::{Words, choose};
 use crate::history::{Event, History};
 
-/// The line, from 1, and what is wrong with it.
+/// The line, from 1, and the error in it.
 type Slip = (Option<usize>, String);
 
-/// What the first word of a line may be, and whether there may be several such lines.
+/// The possible first words of a line, and whether several such lines are allowed.
 const SETTINGS: [(&str, bool); 15] = [
     ("about", false),
     ("cores", false),
@@ -48,7 +48,7 @@ struct Service {
     guarantee_millionths: Option<u32>,
 }
 
-/// What an event line says.
+/// The content of an event line.
 #[derive(Clone, Copy)]
 enum Said {
     Sends(Sending),
@@ -77,17 +77,17 @@ struct EventLine {
     said: Said,
 }
 
-/// All lines, each read for itself.
+/// All lines, each parsed alone.
 struct Draft {
     about: String,
     history: History,
     services: Vec<Service>,
-    /// With their lines.
+    /// The chains, with the numbers of their lines.
     chains: Vec<(usize, Vec<ServiceId>)>,
     events: Vec<EventLine>,
 }
 
-/// What a scenario is about, and its history.
+/// Returns the summary of a scenario, and its history.
 pub(super) fn read(text: &str) -> Result<(String, History), Slip> {
     let mut draft = Draft::new();
     let mut seen = BTreeSet::new();
@@ -207,7 +207,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Each line as often as it happens, by time; `each` client has so many flows.
+    /// Adds the events of each line, by time; each client has `each` flows.
     fn happen(&mut self, each: usize) -> Result<(), Slip> {
         let mut ways = BTreeMap::new();
         for event in &self.events {
@@ -371,12 +371,12 @@ fn sending(words: &mut Words<'_>) -> Result<Sending, String> {
     Ok(Sending { length, flow, service, chain, part, busy, times, every })
 }
 
-/// Whether there are more of these than `id`.
+/// Checks that `id` is below the number of these.
 fn among(what: &str, id: usize, count: usize) -> Result<(), String> {
     if id < count { Ok(()) } else { Err(format!("there is no {what} {id}: there are {count}, from 0")) }
 }
 
-/// The packet of a line, where each client has so many flows.
+/// Returns the packet of a line; each client has `each` flows.
 fn packet(history: &History, client: ClientId, each: usize, sending: &Sending) -> Result<Packet, String> {
     let chained = !history.chains.is_empty();
     if chained && sending.service.is_some() {
@@ -403,7 +403,7 @@ fn packet(history: &History, client: ClientId, each: usize, sending: &Sending) -
     })
 }
 
-/// The packets of a line arrive; what they will cost is known to an oracle.
+/// Adds the packets of a line; an oracle knows their cost.
 fn send(history: &mut History, start: Time, packet: Packet, sending: &Sending) {
     let estimate = history.estimates[packet.service.index()].work(packet.length);
     let busy = sending.busy.unwrap_or(Time::from_ns(estimate));

@@ -1,20 +1,22 @@
-//! Scenarios: small histories that a person writes and reads in seconds, one to a file.
+//! Scenarios: small histories that a person writes and reads in seconds, one in each file.
 //!
-//! A scenario is lines of words; `#` begins a comment. The first word says what a line sets; what is not set has its default.
+//! A scenario consists of lines of words; `#` begins a comment. The first word of a line names its
+//! setting. Settings that are left out have their defaults, which are at the end of the comments
+//! here:
 //!
 //! ```text
-//! about     what the scenario is about, in one sentence: the only line that must be there, beside one packet
+//! about     what the scenario is about, in one sentence: the only required line, besides one packet
 //! cores     2          # 1
 //! contexts  2          # of each element: 1
-//! in-flight 2          # most packets that a core is handed before it has finished the first: 1
+//! in-flight 2          # most packets that a core gets before it has finished the first: 1
 //! unit      bytes      # of work: ns (the default), bytes or packets
 //! weights   1 3 10     # one for each client, from client 0: one client of weight 1
 //! order     free       # hold (the default) or free: whether a client may be on several cores at once
 //! packets   20         # most packets held: 4096
 //! limits    queue 9 client 3     # most packets waiting in a queue, and of a client in it: none
-//! full      longest-queue        # who goes when there is no room: tail (the default) or longest-queue
-//! exit      packets 8 timeout 50us         # packets are put back in order when they leave: they are not
-//! seed      3          # an even seed asks the cores that the scheduler names, an odd one all: 0
+//! full      longest-queue        # which packet to drop without room: tail (the default) or longest-queue
+//! exit      packets 8 timeout 50us         # packets are put back in order when they leave: no exit
+//! seed      3          # with an even seed the cores that the scheduler names ask, with an odd one all: 0
 //! service   fixed 300 per-byte 0.5 packet-time 1us switch 20us tolerance 100us guarantee 50%
 //! chain     0 1 0      # the services of chain 0, then a line for chain 1: no chains
 //!
@@ -23,12 +25,19 @@
 //! at 9us  client 1 ends
 //! ```
 //!
-//! There is a `service` line for each service, from service 0. Its estimate is `fixed` + `per-byte` times the length, in ns:
-//! 1 ns a byte if neither is said; `packet-time` is the estimate of its longest packet, `switch` nothing, `tolerance` none,
-//! and guarantees are equal. A packet sends its length in bytes, by flow 0, to service 0 or through chain 0, whole, once, and
-//! keeps a core busy for its estimate. Packets of one flow are of one service, or one chain. A client ends if it is idle then.
-//! Where there are chains or an exit, services consume the packets whose length is a multiple of 5. Events may stand in any
-//! order; those of one instant happen as they stand.
+//! There is a `service` line for each service, from service 0. Its values and defaults are:
+//!
+//! * The estimate is `fixed` + `per-byte` times the length, in ns; if neither is given, 1 ns a
+//!   byte.
+//! * `packet-time` is the estimate of the longest packet, `switch` is 0, and there is no
+//!   `tolerance`.
+//! * Guarantees are equal.
+//!
+//! A packet has its length in bytes. By default it belongs to flow 0, goes to service 0 or through
+//! chain 0, is whole, is sent once, and keeps a core busy for its estimate. Packets of one flow
+//! have one service or one chain. A client ends if it is idle at that time. With chains or an exit,
+//! services consume the packets whose length is a multiple of 5. Events may be in any order; those
+//! of one instant happen in the order of their lines.
 
 mod draft;
 mod words;
@@ -37,14 +46,14 @@ use core::fmt;
 
 use crate::history::History;
 
-/// The scenarios of these names, each with the text of its file.
+/// The scenarios with these names, each with the text of its file.
 macro_rules! scenarios {
     ($($name:literal),+ $(,)?) => {
         [$(($name, include_str!(concat!("../../corpus/", $name, ".txt")))),+]
     };
 }
 
-/// The corpus, by name: in the program, so that the suite runs where there is no source tree.
+/// The corpus, by name. It is part of the program, so that the suite runs without a source tree.
 const CORPUS: [(&str, &str); 24] = scenarios![
     "chains",
     "chains-with-cores",
@@ -79,24 +88,24 @@ pub struct Scenario {
     pub name: String,
     /// What it is about, in one sentence.
     pub about: String,
-    /// What happens.
+    /// The history.
     pub history: History,
 }
 
-/// Why a scenario cannot be read: what is wrong where, and what is accepted.
+/// Why a scenario cannot be read: the error, its place, and the accepted values.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScenarioError {
     scenario: String,
-    /// The line, from 1; none if something is missing.
+    /// The line, from 1. `None`: something is missing.
     line: Option<usize>,
     message: String,
 }
 
 impl Scenario {
-    /// The scenario that this text describes.
+    /// Returns the scenario that this text describes.
     ///
     /// # Errors
-    /// A word that is not understood, with its line, and what is accepted there.
+    /// A word is unknown; the error has its line, and the accepted words.
     pub fn parse(name: &str, text: &str) -> Result<Self, ScenarioError> {
         draft::read(text)
             .map(|(about, history)| Self { name: name.into(), about, history })

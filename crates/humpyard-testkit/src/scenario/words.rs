@@ -3,14 +3,14 @@
 use humpyard_core::name::unknown;
 use humpyard_core::unit::Time;
 
-/// What is left to read of a line.
+/// The unread rest of a line.
 #[derive(Debug)]
 pub(super) struct Words<'a> {
     words: core::str::SplitWhitespace<'a>,
 }
 
 impl<'a> Words<'a> {
-    /// The words of a line without its comment.
+    /// Returns the words of a line without its comment.
     pub(super) fn of(line: &'a str) -> Self {
         Self { words: line.split('#').next().expect("a split has a first part").split_whitespace() }
     }
@@ -28,7 +28,7 @@ impl<'a> Words<'a> {
         self.words.by_ref().collect::<Vec<_>>().join(" ")
     }
 
-    /// There is nothing left.
+    /// Checks that nothing is left.
     pub(super) fn end(&mut self) -> Result<(), String> {
         match self.word() {
             None => Ok(()),
@@ -48,7 +48,7 @@ impl<'a> Words<'a> {
         self.value(owner, accepted, |word| word.parse().ok().filter(|number| range.contains(number)))
     }
 
-    /// A time with its unit.
+    /// Reads a time with its unit.
     pub(super) fn time(&mut self, owner: &str) -> Result<Time, String> {
         self.value(owner, || "a time such as 250ns, 3us, 10ms or 1s".into(), time)
     }
@@ -99,7 +99,7 @@ fn time(word: &str) -> Option<Time> {
     digits.parse::<u64>().ok()?.checked_mul(unit).map(Time::from_ns)
 }
 
-/// A number, times ten to the power of `digits`, which is as many decimals as it may have.
+/// Reads a number with up to `digits` decimals, multiplied by ten to the power of `digits`.
 fn decimal(word: &str, digits: usize) -> Option<u64> {
     let (whole, fraction) = word.split_once('.').unwrap_or((word, ""));
     if fraction.len() > digits {

@@ -1,8 +1,10 @@
-//! The whole data plane: frames from memory, classified, through the mechanism with all its measurements, to a worker and back.
+//! The whole data plane: frames from memory are classified, and go through the mechanism with all
+//! its measurements to a worker and back.
 //!
-//! It does more for each packet than an event device: it copies a frame of 60 bytes, reads its headers, finds its flow in a
-//! table, measures delay, order and fairness, and has a service look at the frame. What stands in for the interfaces is two
-//! pieces of memory: a source that gives the same frames again and again, one for each flow, and a sink that counts.
+//! For each packet it does more than an event device. It copies a frame of 60 bytes, reads its
+//! headers and finds its flow in a table. It measures delay, order and fairness, and a service
+//! reads the frame. Two objects in memory replace the interfaces: a source that repeats the same
+//! frames, one for each flow, and a sink that counts.
 
 use core::sync::atomic::AtomicBool;
 
@@ -49,11 +51,11 @@ struct Repeated {
     next: usize,
 }
 
-/// The shortest Ethernet frame, without its check sum.
+/// The shortest Ethernet frame, without its checksum.
 const LENGTH: usize = 60;
 
 impl Repeated {
-    /// One for each of so many flows.
+    /// Returns a source of one frame for each of `flows` flows.
     fn new(flows: u32) -> Self {
         Self { frames: (0..flows).map(datagram).collect(), next: 0 }
     }

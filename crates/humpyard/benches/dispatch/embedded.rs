@@ -1,4 +1,4 @@
-//! A user's own program that has a scheduler: what the two layouts of it share.
+//! A user program with an embedded scheduler: the common part of its two layouts.
 
 use std::time::Instant;
 
@@ -11,13 +11,13 @@ use humpyard::unit::Time;
 
 use crate::work::Work;
 
-/// An event of the program, as its threads give it to each other.
+/// An event of the program, as its threads pass it to each other.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Event {
     /// The scheduler's name for it.
     pub(crate) slot: u32,
     pub(crate) flow: u32,
-    /// What it holds: how often it was touched.
+    /// The data of the event: how often it was touched.
     pub(crate) touches: u64,
 }
 
@@ -30,10 +30,10 @@ impl Event {
     }
 }
 
-/// A scheduler, and what the program keeps for it.
+/// A scheduler, and the program's data for it.
 pub(crate) struct Scheduling<S, Q> {
     pub(crate) scheduler: Scheduler<S, Q, Never>,
-    /// What each event holds, by slot.
+    /// The data of each event, by slot.
     held: Vec<u64>,
     /// The hash of each flow, which steering policies go by.
     keys: Vec<u64>,
@@ -73,7 +73,7 @@ impl<S: Steer, Q: Share> Scheduling<S, Q> {
         Some(Event { slot: slot.0, flow, touches: self.held[slot.index()] })
     }
 
-    /// A hop of the event is done, and it leaves the scheduler.
+    /// Completes a hop of the event, which leaves the scheduler.
     #[inline]
     pub(crate) fn complete(&mut self, now: Time, event: &Event) {
         let completed = self.scheduler.on_completion(now, Slot(event.slot), Time::ZERO);

@@ -1,11 +1,13 @@
-// A closed loop over one of DPDK's event devices, by its public API: so many events circulate; a worker takes a burst, touches
-// each event, names the flow of its next hop and forwards it to the one queue. Prints what was done as `key=value` lines.
+// A closed loop over one of DPDK's event devices, by its public API. IN_FLIGHT events circulate. A
+// worker takes a burst, touches each event, names the flow of its next hop and forwards it to the
+// only queue. Prints the results as `key=value` lines.
 //
 //     eventdev EAL-ARGUMENTS -- DEVICE TYPE WORKERS IN_FLIGHT FLOWS BURST DEPTH HOP MILLISECONDS
 //
-// TYPE is atomic, ordered or parallel; HOP is added to an event's flow at each hop, 0 leaves it. A worker runs on each of the
-// first WORKERS lcores; a device that schedules in software on a core of its own (event_sw) gets the lcore after them.
-// `rte_event_maintain` is experimental in DPDK 22.11.
+// TYPE is atomic, ordered or parallel. HOP is added to an event's flow at each hop; 0 keeps the
+// flow. A worker runs on each of the first WORKERS lcores. A device that schedules in software on
+// its own core (event_sw) gets the lcore after them. `rte_event_maintain` is experimental in DPDK
+// 22.11.
 #define ALLOW_EXPERIMENTAL_API
 #include <inttypes.h>
 #include <stdbool.h>
@@ -30,11 +32,11 @@
 #define LOOK_EVERY 64
 #define WARM_UP_MS 100
 
-// What a worker counts, in cache lines of its own.
+// The counts of a worker, in its own cache lines.
 struct worker {
     uint8_t port;
     volatile uint64_t events;
-    // Events that came to it when everything was over, and the touches that these had counted.
+    // Events that it got after the end of the run, and the touches that these had counted.
     uint64_t retired;
     uint64_t touches;
 } __rte_cache_aligned;
@@ -59,7 +61,8 @@ static void must(const char *what, int result) {
     }
 }
 
-// The word of an event at this flow. Written at once: bit fields written one by one and read as a word wait for each other.
+// Returns the word of an event of this flow. It is written at once: reading a word whose bit fields
+// were written one by one stalls.
 static uint64_t word(uint8_t operation, uint32_t flow) {
     struct rte_event event = {0};
     event.op = operation;
@@ -82,13 +85,13 @@ static uint16_t round_trip(struct worker *worker) {
     struct rte_event events[BURST_MAX];
     uint16_t count = rte_event_dequeue_burst(device, worker->port, events, burst, 0);
     if (count == 0) {
-        // A device that keeps events back to send more at a time is told that no more come now.
+        // Some devices keep events back to send more at a time; this flushes them.
         rte_event_maintain(device, worker->port, RTE_EVENT_DEV_MAINT_OP_FLUSH);
         return 0;
     }
     const uint64_t forward = word(RTE_EVENT_OP_FORWARD, 0);
     for (uint16_t i = 0; i < count; i++) {
-        // The flow has the lowest bits of the word, and there are a power of two of them.
+        // The flow is in the lowest bits of the word, and the number of flows is a power of two.
         uint32_t flow = ((uint32_t)events[i].event + hop) & (flows - 1);
         events[i].event = forward | flow;
         events[i].u64 += 1;
@@ -98,7 +101,7 @@ static uint16_t round_trip(struct worker *worker) {
     return count;
 }
 
-// Takes out what circulates.
+// Removes the circulating events.
 static void retire(struct worker *worker) {
     struct rte_event events[BURST_MAX];
     uint64_t deadline = rte_get_timer_cycles() + 2 * rte_get_timer_hz();
@@ -135,7 +138,7 @@ static uint64_t all_events(void) {
     return events;
 }
 
-// Works on this thread until so many milliseconds have passed; how many cycles that really took.
+// Works on this thread for `ms` milliseconds; returns the cycles that this really took.
 static uint64_t work_for(struct worker *worker, unsigned ms) {
     uint64_t begun = rte_get_timer_cycles(), now = begun;
     uint64_t until = begun + rte_get_timer_hz() * ms / 1000;
@@ -179,7 +182,7 @@ static void configure(void) {
     }
 }
 
-// Gives the device the lcore that it schedules on, if it wants one; whether it does.
+// Gives the device the lcore that it schedules on, if it needs one; returns whether it does.
 static bool start_scheduler(void) {
     uint32_t service;
     if (rte_event_dev_service_id_get(device, &service) != 0) {
@@ -292,6 +295,6 @@ int main(int argc, char **argv) {
     printf("events=%" PRIu64 "\n", events);
     printf("nanoseconds=%" PRIu64 "\n", (uint64_t)((double)cycles * 1e9 / rte_get_timer_hz()));
     fflush(stdout);
-    // The service core is still at work; nothing is left to be tidied up.
+    // The service core still runs, so nothing is cleaned up.
     _Exit(0);
 }

@@ -1,8 +1,9 @@
-//! One scheduler, whose thread hands events over to a worker's. As `event_sw` has it: one processor schedules, one works.
+//! One scheduler, whose thread hands events to a worker's thread. Like `event_sw`: one processor
+//! schedules, one works.
 //!
-//! For every event that comes back the scheduling thread tells of its completion and of its arrival at the next hop, and asks
-//! for the next event of the worker. The worker takes a burst from a ring, touches each event, names the flow of its next hop,
-//! and puts the burst into the ring back.
+//! For every returned event the scheduling thread reports its completion and its arrival at the
+//! next hop, and asks for the worker's next event. The worker takes a burst from a ring, touches
+//! each event, names the flow of its next hop, and puts the burst into the ring back.
 
 use core::hint;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -49,7 +50,7 @@ impl Host for HandedOver<'_> {
     }
 }
 
-/// Ends the worker with the scheduling thread, however that ends.
+/// Ends the worker when the scheduling thread ends, even by a panic.
 struct SetOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {
@@ -110,7 +111,8 @@ impl<'a, S: Steer, Q: Share> Dispatching<'a, S, Q> {
         Figures { events: self.events - before, time: begun.elapsed() }
     }
 
-    /// One round: what came back is done, arrives at its next hop, and the worker gets what it may have.
+    /// Runs one round: completes the returned events, lets them arrive at their next hop, and gives
+    /// the worker its next events.
     fn round(&mut self) {
         let Self { scheduling, done, burst, .. } = self;
         let (came, _) = done.pop_partial_slice(burst);
@@ -126,7 +128,7 @@ impl<'a, S: Steer, Q: Share> Dispatching<'a, S, Q> {
         self.hand_out(now);
     }
 
-    /// Gives the worker what it may have.
+    /// Gives the worker the events that it may have.
     fn hand_out(&mut self, now: Time) {
         while self.scheduling.scheduler.next_core(now).is_some() {
             self.given.extend(self.scheduling.next(now));
@@ -135,7 +137,7 @@ impl<'a, S: Steer, Q: Share> Dispatching<'a, S, Q> {
         self.given.clear();
     }
 
-    /// Takes out what circulates, and looks whether everything was done.
+    /// Removes the circulating events, and checks that all work was done.
     fn retire(&mut self) {
         let (mut touches, mut left) = (0, self.work.in_flight);
         while left > 0 {

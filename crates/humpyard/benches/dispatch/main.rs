@@ -4,10 +4,11 @@
 //! cargo bench --package humpyard --bench dispatch -- [--pairs 20] [--milliseconds 300] [--json FILE]
 //! ```
 //!
-//! 256 events of 1,024 flows circulate in a closed loop. A hop of an event is: it is given to a worker, which touches it and
-//! names its next flow; it is forwarded, and scheduled again. The peer is DPDK's device behind a client of its public API
-//! (`eventdev.c`); ours are a program that embeds the scheduler, in two layouts, and the whole data plane. In every pair the peer runs, then
-//! each of ours; the ratio of each pair is what counts, for the machine's speed drifts.
+//! 256 events of 1,024 flows circulate in a closed loop. In a hop an event is given to a worker,
+//! which touches it and names its next flow. Then it is forwarded, and scheduled again. The peer is
+//! DPDK's device behind a client of its public API (`eventdev.c`). Ours are a program that embeds
+//! the scheduler, in two layouts, and the whole data plane. In every pair the peer runs first, then
+//! each of ours. The ratio of each pair counts, because the machine's speed drifts.
 #![expect(clippy::print_stdout, reason = "the table is what it is for")]
 #![expect(clippy::print_stderr, reason = "what is missing is told")]
 
@@ -39,7 +40,7 @@ const HANDED_OVER: Ours = Ours { name: "scheduler, worker", run: handed_over::ru
 const PER_CORE: Ours = Ours { name: "scheduler per core", run: per_core::run };
 const DATA_PLANE: Ours = Ours { name: "data plane", run: data_plane::run };
 
-/// A peer's work, and who of ours is compared with it.
+/// A peer's work, and our programs to compare with it.
 struct Comparison {
     device: Device,
     order: Order,
@@ -59,13 +60,13 @@ const COMPARISONS: [Comparison; 6] = [
     Comparison { device: Device::Dsw, order: Order::Atomic, hop: 0, ours: EMBEDDED },
 ];
 
-/// What a comparison came to.
+/// The result of a comparison.
 #[derive(Serialize)]
 struct Row {
     peer: &'static str,
     order: &'static str,
     policy: &'static str,
-    /// What is added to an event's flow at each hop.
+    /// The number added to an event's flow at each hop.
     hop: u32,
     ours: &'static str,
     /// Millions of events per second.
@@ -75,7 +76,7 @@ struct Row {
     ratio: Statistic,
 }
 
-/// Everything, with what is needed to judge it.
+/// All results, with the data needed to judge them.
 #[derive(Serialize)]
 struct Report {
     dpdk: String,
@@ -124,7 +125,7 @@ impl Settings {
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    // Without `--bench` it is a test run: everything of ours works, nothing is measured.
+    // Without `--bench` it is a test run: all our programs run, nothing is measured.
     let result = if words.iter().any(|word| word == "--bench") { bench(&words) } else { test() };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -40,10 +40,10 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Compiles the client with the system's compiler for this machine; none where there is no DPDK.
+    /// Compiles the client with the system's compiler for this machine. `None`: there is no DPDK.
     ///
     /// # Errors
-    /// What the compiler says.
+    /// The messages of the compiler.
     pub(crate) fn build() -> Result<Option<Self>, String> {
         let Ok(version) = output(Command::new("pkg-config").args(["--modversion", "libdpdk"])) else { return Ok(None) };
         let flags = output(Command::new("pkg-config").args(["--cflags", "--libs", "libdpdk"]))?;
@@ -55,10 +55,10 @@ impl Client {
         Ok(Some(Self { program, version: version.trim().to_owned() }))
     }
 
-    /// Has a device do the work.
+    /// Runs the work on a device.
     ///
     /// # Errors
-    /// What the client says.
+    /// The messages of the client.
     pub(crate) fn run(&self, device: Device, order: Order, work: &Work) -> Result<Figures, String> {
         let [worker, other] = work.processors;
         let mut client = Command::new(&self.program);
@@ -84,7 +84,7 @@ impl Client {
     }
 }
 
-/// What the command writes.
+/// Returns the output of the command.
 fn output(command: &mut Command) -> Result<String, String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let Output { status, stdout, stderr } = command.output().map_err(|error| format!("{name}: {error}"))?;

@@ -1,8 +1,9 @@
-//! A scheduler on each processor, which does its work itself. As `event_dsw` has it: there is no thread that only schedules.
+//! A scheduler on each processor, which also does its work. Like `event_dsw`: no thread only
+//! schedules.
 //!
-//! A flow belongs to one of the two, so its events stay in order and on one processor. An event whose next flow is the
-//! other's goes there through a ring. Each event that is taken is touched and completed before the next is asked for, so
-//! every decision is as late as it can be.
+//! A flow belongs to one of the two processors, so its events stay in order and on one processor.
+//! If an event's next flow is the other's, it goes there through a ring. Each event is touched and
+//! completed before the next is asked for, so every decision is as late as possible.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::time::Duration;
@@ -55,18 +56,18 @@ impl Host for PerCore<'_> {
     }
 }
 
-/// How all come to an end: nobody forwards any more, until every event was taken out.
+/// The end of the run: no thread forwards any more, until every event is removed.
 struct Ending {
     over: AtomicBool,
     left: AtomicUsize,
 }
 
-/// What one thread has done.
+/// The results of one thread.
 struct Done {
     figures: Figures,
-    /// Hops, with those that were not measured.
+    /// Hops, including those that were not measured.
     all: u64,
-    /// What the events that it took out hold.
+    /// The touches counted in the events that it removed.
     touches: u64,
 }
 
@@ -108,7 +109,7 @@ impl<'a, S: Steer, Q: Share> Serving<'a, S, Q> {
         Done { figures, all: self.events, touches }
     }
 
-    /// Works for so long, or until the other has.
+    /// Works for this time, or until the other thread has ended.
     fn run_for(&mut self, time: Duration) -> Figures {
         let (begun, before) = (Instant::now(), self.events);
         while begun.elapsed() < time && !self.ending.over.load(Ordering::Acquire) {
@@ -117,7 +118,7 @@ impl<'a, S: Steer, Q: Share> Serving<'a, S, Q> {
         Figures { events: self.events - before, time: begun.elapsed() }
     }
 
-    /// One round: what has come arrives, and a burst is served.
+    /// Runs one round: lets returned events arrive, and serves a burst.
     #[inline]
     fn round(&mut self) {
         let Self { scheduling, work, leaving, .. } = self;
@@ -141,7 +142,7 @@ impl<'a, S: Steer, Q: Share> Serving<'a, S, Q> {
         leaving.clear();
     }
 
-    /// Takes out what circulates, and tells how often it was touched; it is not touched any more.
+    /// Removes the circulating events without touching them, and returns their touches.
     fn retire(&mut self) -> u64 {
         let mut touches = 0;
         while self.ending.left.load(Ordering::Acquire) > 0 {

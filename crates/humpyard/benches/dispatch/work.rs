@@ -1,4 +1,4 @@
-//! The work that is the same for all, and what was measured of it.
+//! The work that is the same for all programs, and its measurements.
 
 use core::time::Duration;
 
@@ -12,7 +12,8 @@ use humpyard::unit::{Time, WorkUnit};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// What everybody has to do: so many events circulate, and every hop of every event is a decision.
+/// The work of every program: a number of events circulate, and every hop of every event is a
+/// decision.
 #[derive(Clone, Debug)]
 pub(crate) struct Work {
     /// The two processors.
@@ -23,11 +24,11 @@ pub(crate) struct Work {
     pub(crate) flows: u32,
     /// Events that are taken at a time.
     pub(crate) burst: usize,
-    /// Events that a worker on another processor may have at a time.
+    /// Most events that a worker on another processor may have at a time.
     pub(crate) depth: u32,
-    /// What is added to an event's flow at each hop.
+    /// The number added to an event's flow at each hop.
     pub(crate) hop: u32,
-    /// How long it goes before it is measured.
+    /// How long it runs before it is measured.
     pub(crate) warm_up: Duration,
     /// How long it is measured.
     pub(crate) time: Duration,
@@ -40,7 +41,7 @@ impl Work {
     }
 }
 
-/// What is asked of the events of a flow.
+/// The order that the events of a flow need.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Order {
     /// One worker at a time has them, so they stay in order.
@@ -52,7 +53,7 @@ pub(crate) enum Order {
 }
 
 impl Order {
-    /// Its name, here and with DPDK.
+    /// Its name, both here and in DPDK.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Atomic => "atomic",
@@ -78,13 +79,14 @@ impl Order {
     }
 }
 
-/// What is done with a scheduler of whatever type.
+/// A function on a scheduler of any type.
 pub(crate) trait Host {
-    /// Runs the work with schedulers that this makes.
+    /// Runs the work with schedulers from `make`.
     fn run<S: Steer + Send, Q: Share + Send>(self, make: impl Fn() -> Scheduler<S, Q, Never> + Sync) -> Figures;
 }
 
-/// Has a host run the work under the policy of this order, whose type it knows, as a program's own does.
+/// Lets a host run the work under the policy of this order. The host knows the policy's type, as a
+/// user's program does.
 pub(crate) fn host(order: Order, in_flight: u32, work: &Work, host: impl Host) -> Figures {
     let config = SchedulerConfig {
         flows: work.flows as usize,
@@ -105,13 +107,13 @@ fn scheduler<S: Build + Steer>(config: &SchedulerConfig) -> Scheduler<S, Fcfs, N
     scheduler.expect("a set-up that can be")
 }
 
-/// A policy with its default parameters.
+/// Returns a policy with its default parameters.
 fn policy<P: Build>(config: &SchedulerConfig) -> P {
     let parameters = P::Params::from_pairs(P::INFO.name, &[]).expect("none is needed");
     P::new(&parameters, config).expect("a set-up that can be")
 }
 
-/// What was done.
+/// The measurements of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Figures {
     pub(crate) events: u64,

@@ -7,13 +7,15 @@ use humpyard_core::unit::Time;
 
 use super::{Embedded, Refusal, within};
 
-/// Bursts decide what calls for one packet after the other would, at one time. They share the checks of the call.
+/// Calls for bursts. A burst makes the same decisions as one call for each packet at the same time;
+/// it shares the checks.
 impl Embedded {
     /// Queues or drops packets in their order; `arrived` takes each answer. Reads `packets` twice: it checks all of
     /// them before the first arrives.
     ///
     /// # Errors
-    /// Rejects the burst, of which then no packet arrives, if [`Embedded::arrive`] would reject one of the packets.
+    /// Rejects the whole burst, without any arrival, if [`Embedded::arrive`] would reject one of
+    /// the packets.
     pub fn arrive_burst(
         &mut self,
         now: Time,
@@ -37,7 +39,7 @@ impl Embedded {
     /// [`SchedulerConfig::in_flight`](crate::config::SchedulerConfig::in_flight) does not limit it.
     ///
     /// # Errors
-    /// A core that is not, and time that goes back.
+    /// The core does not exist, or time goes back.
     pub fn next_burst(
         &mut self,
         now: Time,
@@ -62,8 +64,8 @@ impl Embedded {
     /// three times: it checks all of them before it completes the first.
     ///
     /// # Errors
-    /// Rejects the burst, of which then no packet is complete, if [`Embedded::complete`] would reject one of the
-    /// slots.
+    /// Rejects the whole burst, without any completion, if [`Embedded::complete`] would reject one
+    /// of the slots.
     pub fn complete_burst(
         &mut self,
         now: Time,
