@@ -85,7 +85,7 @@ fn what_is_not_ours_is_not_written_over() {
     let refused = || done("gr3-fig2", Scale::Quick, 1, directory.path()).unwrap_err().to_string();
     fs::write(at("index.html"), "<title>My page</title>").unwrap();
     assert!(refused().contains("index.html` is no page of `humpyard reproduce`"), "{}", refused());
-    assert!(!at("gr3-fig2").exists(), "it is told before anything is run");
+    assert!(!at("gr3-fig2").exists(), "the error comes before anything is run");
     fs::remove_file(at("index.html")).unwrap();
     fs::create_dir(at("gr3-fig2")).unwrap();
     fs::write(at("gr3-fig2/data.csv"), "mine").unwrap();

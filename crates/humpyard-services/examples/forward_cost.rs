@@ -3,7 +3,7 @@
 //!
 //! `cargo run --release --example forward_cost`. Bias: the frames and the table are in the caches, and nothing
 //! else runs on the core.
-#![expect(clippy::print_stdout, reason = "the table is what it is for")]
+#![expect(clippy::print_stdout, reason = "it exists to print the table")]
 
 extern crate alloc;
 

@@ -1,6 +1,6 @@
 //! Prints how well `l7-filter` recognizes the protocols of the real captures. `HUMPYARD_TRACES` names the
 //! directory of the captures: `cargo run --release --package humpyard-services --example l7_accuracy`.
-#![expect(clippy::print_stdout, reason = "the table is what it is for")]
+#![expect(clippy::print_stdout, reason = "it exists to print the table")]
 
 #[path = "../tests/services/accuracy.rs"]
 mod accuracy;

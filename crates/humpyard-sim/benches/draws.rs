@@ -11,7 +11,7 @@
 //!
 //! `--figures` makes a few draws of every combination of those figures, on two threads, and prints
 //! how long all draws would take.
-#![expect(clippy::print_stdout, reason = "the table is what it is for")]
+#![expect(clippy::print_stdout, reason = "it exists to print the table")]
 
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};

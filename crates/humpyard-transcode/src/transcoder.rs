@@ -109,7 +109,7 @@ pub(crate) fn decode(gop: &Gop) -> Result<Vec<Video>, Failure> {
     let drained = decoder.send_eof().and_then(|()| receive(&mut decoder, &mut pictures));
     drained.map_err(|error| damaged(gop.offset(), error))?;
     if pictures.len() != gop.pictures.len() {
-        let detail = format!("{} of {} pictures came of it", pictures.len(), gop.pictures.len());
+        let detail = format!("{} of {} pictures were decoded", pictures.len(), gop.pictures.len());
         return Err(gop.failure(gop.offset(), Reason::Incomplete, detail));
     }
     Ok(pictures)

@@ -170,11 +170,11 @@ impl Experiment for Promises {
             figure: "section II, which has no experiment",
             title: "which promises of generalized processor sharing hold",
             description: "Equation 2 guarantees a connection with part p of all bytes held p of the service, as long \
-                as it has some to be served. Here connections always have so many packets held: what each gets is told \
-                over p, so that 1 is its guarantee. A class of traffic should get as much as it is assigned, whatever \
+                as it has some to be served. Here each connection always holds the same number of packets. The figure is \
+                the service of each over p, so that 1 is its guarantee. A class of traffic should get as much as it is assigned, whatever \
                 others do: here one offers 0.4 of what all cores can do, another from 0.2 to 4 times as much as these, \
-                and queues have room for 64 packets; what of the first's packets is served is told, and the 99 % of \
-                its delays. No core should be idle while packets wait: told is the part of all time of cores that \
+                and queues have room for 64 packets. The figures are the part of the first's packets that is served, \
+                and the 99 % of its delays. No core should be idle while packets wait: the figure is the part of all time of cores that \
                 passes so. The machine is that of the figures. The paper promises this, and does not measure it.",
             columns: COLUMNS,
             ..About::of(PAPER)

@@ -17,7 +17,7 @@
 //! The loop of the peer is its driver without a scheduler (`-alg null`). Ours is the same loop with
 //! a policy that serves clients in the order of visits. The peer's schedulers keep the queues of
 //! packets; on our side the loop keeps them, for every policy.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "the table is what it is for")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "it exists to print the table")]
 
 #[path = "../share/bare.rs"]
 mod bare;

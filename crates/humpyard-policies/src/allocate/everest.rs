@@ -42,9 +42,10 @@ params! {
     pub struct EverestParams {
         /// When a service in overload may take a core beyond its need and guarantee.
         extra_reclaim: ExtraReclaim = ExtraReclaim::OncePerSwitchTime;
-        /// Whether cores are asked for by a forecast of arrivals, where a switch and a packet take longer than is tolerated.
+        /// Whether a service requests cores by a forecast of arrivals if a switch and a packet take
+        /// longer than its tolerance.
         proactive: Proactive = Proactive::Never;
-        /// Over how long the rate of arrivals is measured; `auto` is the switch cost.
+        /// The time over which the rate of arrivals is measured; `auto` is the switch cost.
         window: Auto = Auto::Auto, unit "ns";
     }
 }
@@ -61,7 +62,7 @@ impl Build for Everest {
     const INFO: Info = Info {
         name: "everest",
         family: Family::Allocate,
-        summary: "a service gets a core when its queue outgrows its tolerance, from whoever can spare one",
+        summary: "a service gets a core when its queue outgrows its tolerance, from a service that can spare one",
         source: "Everest (paper everest), with the choices of docs/allocation.md",
         promises: &[Promise::Isolation],
         complexity: "O(1); O(services) when a core is sought",

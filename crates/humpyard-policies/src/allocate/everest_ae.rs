@@ -36,7 +36,7 @@ params! {
         force: bool = true;
         /// When a service in overload may take a core beyond its need and guarantee.
         extra_reclaim: ExtraReclaim = ExtraReclaim::OncePerSwitchTime;
-        /// Over how long the rate of arrivals is measured; `auto` is the switch cost.
+        /// The time over which the rate of arrivals is measured; `auto` is the switch cost.
         window: Auto = Auto::Auto, unit "ns";
     }
 }

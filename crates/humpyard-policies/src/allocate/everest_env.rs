@@ -56,18 +56,19 @@ choice! {
 params! {
     /// Parameters of Everest's lower envelope.
     pub struct EverestEnvParams {
-        /// Which rules hold: drain test and ski rental (`le`), slack (`evs`), or all three (`les`).
+        /// The rules that hold: drain test and ski rental (`le`), slack (`evs`), or all three
+        /// (`les`).
         rules: RuleSet = RuleSet::Les;
-        /// How many switch times a backlog must outlive to be helped early.
+        /// A backlog that lasts longer than this many switch times is helped early.
         theta: f64 = 1.0, in 0.0..=1e6;
-        /// For how many switch times a core must have been idle to be lent.
+        /// A core that was idle for this many switch times is lent.
         phi: f64 = 1.0, in 0.0..=1e6;
-        /// For how long a core may be busy that is given away, for which services without a core allow; `auto` is the longest packet
-        /// time.
+        /// The longest time for which a core that is given away may be busy; services without a
+        /// core allow for it. `auto` is the longest packet time.
         mu: Auto = Auto::Auto, unit "ns";
         /// When a service in overload may take a core beyond its need and guarantee.
         extra_reclaim: ExtraReclaim = ExtraReclaim::Never;
-        /// Over how long the rate of arrivals is measured; `auto` is the switch cost.
+        /// The time over which the rate of arrivals is measured; `auto` is the switch cost.
         window: Auto = Auto::Auto, unit "ns";
     }
 }

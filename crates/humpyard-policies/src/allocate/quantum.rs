@@ -28,7 +28,8 @@ use super::idle::latest_idle;
 params! {
     /// Parameters of Quantum.
     pub struct QuantumParams {
-        /// How long a core serves a service at least while it has packets; `auto` is five switch costs, and at least 100 us.
+        /// The least time for which a core serves a service that has packets; `auto` is five switch
+        /// costs, and at least 100 us.
         quantum: Auto = Auto::Auto, unit "ns";
     }
 }

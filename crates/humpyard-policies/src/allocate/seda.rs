@@ -35,7 +35,7 @@ use super::r#static::{check_cores, deal, guaranteed_cores};
 params! {
     /// Parameters of SEDA.
     pub struct SedaParams {
-        /// After how many completions the delays are looked at.
+        /// The number of completions between two checks of the delays.
         every: u64 = 10, in 1..=1_000, unit "packets";
     }
 }

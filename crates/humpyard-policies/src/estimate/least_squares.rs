@@ -33,10 +33,11 @@ use humpyard_core::unit::Work;
 params! {
     /// Parameters of least squares.
     pub struct LeastSquaresParams {
-        /// By what factor a point counts less with each later one; 1 never forgets.
+        /// The factor by which the weight of a point falls with each later point; 1 keeps all
+        /// weights.
         forgetting: f64 = 0.999, in 0.5..=1.0;
-        /// Whether the parts of a longer unit, such as a frame of a film, are one point together: the line is then over the length
-        /// of whole units.
+        /// Whether the packets of a longer unit, such as a frame of a film, are one point together.
+        /// The line is then over the length of whole units.
         group: bool = false;
     }
 }

@@ -38,13 +38,15 @@ use humpyard_core::unit::{Time, Weight, Work, WorkUnit};
 params! {
     /// Parameters of DARC.
     pub struct DarcParams {
-        /// How many times as long as the shortest of a group its longest may take (delta).
+        /// The longest service time of a group over its shortest, at most (delta).
         spread: f64 = 2.0, in 1.0..=1e6;
-        /// How many times its service time a packet must have waited before cores are reserved anew.
+        /// Cores are reserved anew only if a packet has waited this many times its service time.
         slowdown: f64 = 10.0, in 0.0..=1e6;
-        /// By how much of itself the demand of a group must have moved, too.
+        /// Cores are reserved anew only if the demand of a group has changed by this part of it,
+        /// too.
         drift: f64 = 0.1, in 0.0..=1e6;
-        /// Completions before cores may be reserved anew; `auto` is four for each client, and at least 1000.
+        /// The number of completions before cores may be reserved anew; `auto` is four for each
+        /// client, and at least 1000.
         window: Auto = Auto::Auto, unit "packets";
     }
 }

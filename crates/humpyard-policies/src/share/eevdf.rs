@@ -41,8 +41,8 @@ use super::tag::{ClientDivisor, Divisor, ExactTag, Tag, TotalTag};
 params! {
     /// Parameters of earliest eligible virtual deadline first.
     pub struct EevdfParams {
-        /// What a client asks for at a time: the less it is, the more the weights decide who is first, and the less the order
-        /// of eligible times. `auto` is the longest packet.
+        /// The work that a client requests at a time. With smaller requests the weights decide the
+        /// order more, and the eligible times less. `auto` is the longest packet.
         slice: Auto = Auto::Auto, unit "work";
     }
 }

@@ -82,11 +82,12 @@ choice! {
 params! {
     /// Parameters of estimation-based fair queueing.
     pub struct EfqParams {
-        /// Whether all cores of a queue are shared together (`pooled`), or each has a queue of its own (`per-engine`), to which `hrw`
-        /// steers where no steering policy is named.
+        /// Whether all cores of a queue are shared together (`pooled`), or each core has a queue of
+        /// its own (`per-engine`). `hrw` steers to these queues unless another steering policy is
+        /// named.
         engines: Engines = Engines::Pooled;
-        /// What makes virtual time grow: `wall` is time at the rate of the cores, `work` is what they do, `auto` is `wall`
-        /// where work is time.
+        /// The source of virtual time: `wall` is time at the rate of the cores, `work` is the work
+        /// that they do, `auto` is `wall` if the unit of work is time.
         clock: Clock = Clock::Auto;
         /// Sum of the weights that have a share reserved; `auto` is that of the clients in the system.
         total: Auto = Auto::Auto, unit "weight";
@@ -94,11 +95,12 @@ params! {
         eligible: bool = true;
         /// Whether a client pays for what a cold core adds; else such a packet costs at most its estimate.
         charge_cold: bool = true;
-        /// What heads are believed to take when clients are ordered: `mean` is the estimate, `median` what half of the packets of
-        /// the service stay below. They differ where few packets take very long; what is charged is the same.
+        /// The work of a head by which clients are ordered: `mean` is the estimate, `median` is the
+        /// value that half of the packets of the service stay below. They differ if few packets
+        /// take very long. Both charge the same.
         order: Order = Order::Mean;
-        /// The most that a packet is charged, in times its estimate: what it takes longer is the machine's, which was doing
-        /// something else. `all` charges whatever it took.
+        /// The most that a packet is charged, in times its estimate. Longer times are due to the
+        /// machine, which did something else meanwhile. `all` charges all of the time.
         charge_most: Most = Most::All;
     }
 }

@@ -42,7 +42,7 @@ params! {
         high: u64 = 8, in 1..=1_000_000, unit "mean packet times";
         /// Waiting work for each core below which fairness comes first again: less than `high`.
         low: u64 = 2, in 0..=999_999, unit "mean packet times";
-        /// As of `lap`: by how many cores more another service must be in need before a core goes over.
+        /// As of `lap`: a core goes over to a service that needs this many cores more.
         hysteresis: u64 = 1, in 0..=1_000_000, unit "cores";
         /// As of `efq`: whether a client pays for what a cold core adds.
         charge_cold: bool = true;

@@ -42,13 +42,15 @@ pub use super::partition::Rule;
 params! {
     /// Parameters of locality-aware predictive scheduling.
     pub struct LapParams {
-        /// How many of the oldest waiting packets it looks at; 0 is all.
+        /// The number of oldest waiting packets that the policy looks at; 0 is all.
         visible: u64 = 0, unit "packets";
-        /// With `rule=deficit`, by how many cores more another application must be in need than the one a core is warm for, before
-        /// the core goes over; the number of cores and more is never, while packets of its own wait.
+        /// With `rule=deficit`, a core goes over to an application that needs this many cores more
+        /// than its own. With the number of cores or more, it never goes over while its own
+        /// application has packets.
         hysteresis: u64 = 1, in 0..=1_000_000, unit "cores";
-        /// Which application an idle core takes: `deficit` weighs exact needs, with hysteresis; `exhaustive` stays while it has
-        /// packets; `round` and `largest-remainder` are the paper's rounded targets.
+        /// The application that an idle core takes. `deficit` weighs exact needs, with hysteresis;
+        /// `exhaustive` stays while its application has packets; `round` and `largest-remainder`
+        /// are the paper's rounded targets.
         rule: Rule = Rule::Deficit;
     }
 }

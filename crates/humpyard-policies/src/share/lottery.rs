@@ -39,8 +39,8 @@ params! {
     pub struct LotteryParams {
         /// Work of one slot; `auto` is the longest packet.
         quantum: Auto = Auto::Auto, unit "work";
-        /// Whether a slot is one packet, and who used less than a quantum has more tickets for the next, instead of keeping
-        /// what is left.
+        /// Whether a slot is one packet. A client that used less than a quantum then has more
+        /// tickets for the next, instead of the rest of the quantum.
         compensation: bool = false;
     }
 }

@@ -89,7 +89,7 @@ impl Build for Sfs {
     const INFO: Info = Info {
         name: "sfs",
         family: Family::Share,
-        summary: "for several cores: whoever is least ahead of virtual time, times its feasible weight",
+        summary: "for several cores: the client that is least ahead of virtual time, times its feasible weight",
         source: "Chandra, Adler, Goyal, Shenoy. Surplus fair scheduling. OSDI 2000",
         promises: &[Promise::WorkConserving],
         complexity: "O(log^2 n) amortised",

@@ -40,8 +40,8 @@ params! {
     pub struct StrideParams {
         /// Work of a newcomer's first stride; `auto` is the longest packet.
         quantum: Auto = Auto::Auto, unit "work";
-        /// What makes the global pass grow: `wall` is time at the rate of the cores, `work` is what they do, `auto` is
-        /// `wall` where work is time.
+        /// The source of the global pass: `wall` is time at the rate of the cores, `work` is the
+        /// work that they do, `auto` is `wall` if the unit of work is time.
         clock: Clock = Clock::Work;
     }
 }

@@ -51,7 +51,8 @@ params! {
     pub struct StrrParams {
         /// Work of one slot; `auto` is the longest packet.
         quantum: Auto = Auto::Auto, unit "work";
-        /// What weights are parts of, but for a power of two; `auto` is the sum of the weights of all clients.
+        /// The sum of which weights are parts; it is rounded to a power of two. `auto` is the sum
+        /// of the weights of all clients.
         capacity: Auto = Auto::Auto;
     }
 }

@@ -33,8 +33,8 @@ use super::virtual_time::{Clock, VirtualTime};
 params! {
     /// Parameters of virtual clock.
     pub struct VirtualClockParams {
-        /// What real time is: `wall` is time at the rate of the cores, `work` is what they do, `auto` is `wall` where work
-        /// is time.
+        /// The source of real time: `wall` is time at the rate of the cores, `work` is the work
+        /// that they do, `auto` is `wall` if the unit of work is time.
         clock: Clock = Clock::Work;
         /// Sum of the weights that have a rate reserved; `auto` is that of all clients there can be.
         total: Auto = Auto::Auto, unit "weight";

@@ -41,8 +41,8 @@ use super::virtual_time::{Clock, VirtualTime};
 params! {
     /// Parameters of weighted fair queueing.
     pub struct WfqParams {
-        /// What makes virtual time grow: `wall` is time at the rate of the cores, `work` is what they do, `auto` is `wall`
-        /// where work is time.
+        /// The source of virtual time: `wall` is time at the rate of the cores, `work` is the work
+        /// that they do, `auto` is `wall` if the unit of work is time.
         clock: Clock = Clock::Work;
     }
 }

@@ -41,7 +41,8 @@ use super::prefix_tree::PrefixTree;
 params! {
     /// Parameters of adaptive partitioning.
     pub struct ApParams {
-        /// By what part a connection's bytes change before its place is looked up anew; the greatest is never.
+        /// The part by which a connection's bytes change before its place is looked up again; with
+        /// the greatest value it never is.
         beta: f64 = 0.16, in 0.0..=1e10;
     }
 }

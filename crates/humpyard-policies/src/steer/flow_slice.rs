@@ -29,8 +29,8 @@ use humpyard_core::unit::{Time, WorkUnit};
 params! {
     /// Parameters of flow slices.
     pub struct FlowSliceParams {
-        /// How long a flow pauses before it may change its core; `auto` is the largest backlog of any core where the unit of work
-        /// is time, else 100000.
+        /// A flow that pauses for this time may change its core; `auto` is the largest backlog of
+        /// any core if the unit of work is time, else 100000.
         delta: Auto = Auto::Auto, unit "ns";
     }
 }

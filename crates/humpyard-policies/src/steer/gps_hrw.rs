@@ -55,15 +55,18 @@ choice! {
 params! {
     /// Parameters of generalised processor sharing by highest random weight.
     pub struct GpsHrwParams {
-        /// By what part a connection's bytes change before its set is built anew; the greatest is never.
+        /// The part by which a connection's bytes change before its set is rebuilt; with the
+        /// greatest value it never is.
         beta: f64 = 0.16, in 0.0..=1e10;
-        /// Which core has the rest of a connection's part: the paper's, that of theorem 1 among all, or the next by score.
+        /// The core that gets the rest of a connection's part: the paper's, by theorem 1 among all
+        /// cores, or the next by score.
         residual: Residual = Residual::Literal;
         /// How weights enter a hash: as factors, or such that shares are proportional to weight over length.
         multiplier: Multiplier = Multiplier::Carp;
-        /// What a connection's part is taken of: the bytes held, the weights of the clients that hold any, or the work held.
+        /// What a connection's part is a part of: the bytes held, the weights of the clients that
+        /// hold packets, or the work held.
         weight: Weight = Weight::Backlog;
-        /// Whether a connection that comes or goes has the sets of all built anew, each at its next packet.
+        /// Whether all sets are rebuilt when a connection comes or goes, each at its next packet.
         eager: bool = false;
     }
 }

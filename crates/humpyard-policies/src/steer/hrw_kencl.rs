@@ -46,7 +46,8 @@ params! {
         over: f64 = 1.1, in 1.0..=1000.0;
         /// The load, relative to the mean, below which a core has too little.
         under: f64 = 0.9, in 0.0..=1.0;
-        /// Packets in an interval for each core, in the mean, below which nothing is adapted: so few say nothing.
+        /// The mean number of packets for each core in an interval, below which the multipliers
+        /// stay: fewer packets say too little.
         packets: u64 = 16, in 0..=1_000_000;
     }
 }

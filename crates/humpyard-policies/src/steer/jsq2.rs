@@ -33,7 +33,7 @@ choice! {
 params! {
     /// Parameters of the shorter of two queues.
     pub struct Jsq2Params {
-        /// What the two cores belong to: the connection, or each packet by itself.
+        /// Whether a pair of cores belongs to a connection or to a single packet.
         pair: Pair = Pair::Connection;
     }
 }

@@ -41,7 +41,8 @@ params! {
         last: u64 = 2, in 0..=1_000_000;
         /// Load of a packet that is a unit; by default as one that begins it, for it bears the headers.
         whole: u64 = 3, in 0..=1_000_000;
-        /// What becomes of a packet if no thread is idle: it joins the least thread, waits for its element, or for any thread.
+        /// What to do with a packet if no thread is idle: it joins the least loaded thread, waits
+        /// for its element, or waits for any thread.
         full: Full = Full::Bind;
     }
 }

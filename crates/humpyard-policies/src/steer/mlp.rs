@@ -67,9 +67,11 @@ params! {
         last: u64 = 2, in 0..=1_000_000;
         /// Load of a packet that is a unit; by default as one that begins it, for it bears the headers.
         whole: u64 = 3, in 0..=1_000_000;
-        /// What becomes of a packet if no thread is idle: it joins the least thread, waits for its element, or for any thread.
+        /// What to do with a packet if no thread is idle: it joins the least loaded thread, waits
+        /// for its element, or waits for any thread.
         full: Full = Full::Bind;
-        /// What having been chosen last adds to an element's load, to a thousandth; `auto` is half the least load of a packet.
+        /// The load that is added to the element that was chosen last, to a thousandth; `auto` is
+        /// half the least load of a packet.
         alpha: Penalty = Penalty::Auto;
     }
 }

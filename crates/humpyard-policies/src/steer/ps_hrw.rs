@@ -63,18 +63,21 @@ choice! {
 params! {
     /// Parameters of proportional share highest random weight.
     pub struct PsHrwParams {
-        /// By what part a connection's bytes change before its set is built anew; the greatest is never.
+        /// The part by which a connection's bytes change before its set is rebuilt; with the
+        /// greatest value it never is.
         beta: f64 = 0.16, in 0.0..=1e10;
-        /// Which core has the rest of a connection's part: the next of the tree, or the paper's, that of theorem 1 among all.
+        /// The core that gets the rest of a connection's part: the next of the tree, or the
+        /// paper's, by theorem 1 among all cores.
         residual: Residual = Residual::Capacity;
         /// How weights enter a hash: as factors, or such that shares are proportional to weight over length.
         multiplier: Multiplier = Multiplier::Carp;
-        /// What a connection's part is taken of: the bytes held, the weights of the clients that hold any, or the work held.
+        /// What a connection's part is a part of: the bytes held, the weights of the clients that
+        /// hold packets, or the work held.
         weight: Weight = Weight::Backlog;
-        /// Whether a connection keeps its set while its last packet is in flight and that core's queue is at most four times
-        /// the shortest, the packet to come included.
+        /// Whether a connection keeps its set while its last packet is in flight, if the queue of
+        /// that core is at most four times the shortest queue. The next packet counts.
         guard: bool = false;
-        /// Whether a connection that comes or goes has the sets of all built anew, each at its next packet.
+        /// Whether all sets are rebuilt when a connection comes or goes, each at its next packet.
         eager: bool = false;
     }
 }

@@ -57,7 +57,7 @@ params! {
         load: Load = Load::Bytes;
         /// The load, relative to the mean, above which a core gives up buckets, in percent.
         above: u64 = 102, in 100..=1000, unit "%";
-        /// The load, relative to the mean, below which a core stays that takes one, in percent.
+        /// A core that takes a bucket stays below this load, relative to the mean, in percent.
         below: u64 = 105, in 100..=1000, unit "%";
     }
 }

@@ -25,7 +25,7 @@ params! {
         /// number, unless routers may fragment it. By default the MTU of the interface that packets leave by, and
         /// `any` where there is none.
         mtu: LinkMtu = LinkMtu(None);
-        /// One more ICMP error is allowed after every so many packets; 0 is without limit.
+        /// Packets after which one more ICMP error is allowed; 0 is without limit.
         icmp_interval: u64 = 16, in 0..=1_000_000_000, unit "packets";
         /// How many ICMP errors may be made in a row.
         icmp_burst: u64 = 64, in 0..=1_000_000_000, unit "errors";

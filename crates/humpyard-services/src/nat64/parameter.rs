@@ -48,7 +48,7 @@ params! {
         router_v6: Host<Ipv6Addr> = Host(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1));
         /// The translator's MAC address, for answers on links whose headers do not say it.
         router_mac: Mac = Mac([2, 0, 0, 0, 0, 1]);
-        /// One more ICMP error is allowed after every so many packets; 0 is without limit.
+        /// Packets after which one more ICMP error is allowed; 0 is without limit.
         icmp_interval: u64 = 16, in 0..=1_000_000_000, unit "packets";
         /// How many ICMP errors may be made in a row.
         icmp_burst: u64 = 64, in 0..=1_000_000_000, unit "errors";

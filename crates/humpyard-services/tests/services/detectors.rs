@@ -1,5 +1,5 @@
 //! Tests the detectors on handmade sequences, on real captures, and on attacks within background traffic.
-#![expect(clippy::print_stderr, reason = "what was measured is told as a table")]
+#![expect(clippy::print_stderr, reason = "the test prints what it measured as a table")]
 
 use core::net::Ipv4Addr;
 

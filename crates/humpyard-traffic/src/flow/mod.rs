@@ -743,7 +743,7 @@ mod tests {
         assert_eq!(table.flows().map(|(flow, found)| (flow.0, found)).collect::<Vec<_>>()[0], (0, key(3)));
         table.release(FlowId(1));
         table.release(FlowId(0));
-        assert_eq!(packet(&mut table, 199, 4), (vec![2], FlowId(2)), "a time that is told late counts late");
+        assert_eq!(packet(&mut table, 199, 4), (vec![2], FlowId(2)), "a time that comes late counts late");
         assert_eq!(table.len(), 3);
         // A clock that goes back stands still; a jump forward ends all flows without holds.
         assert_eq!(packet(&mut table, 50, 4), (vec![], FlowId(2)));

@@ -98,7 +98,7 @@ impl Profile for Poisson {
     const SOURCE: &'static str = "The Poisson arrivals of queueing theory: gaps are exponential and independent, and so is \
                                   the choice of the flow. The baseline with neither bursts nor heavy flows, as UDP packets \
                                   over IPv4, IPv6 or both; or as the six services of the Everest paper (TCP 88 %, UDP 11 %, \
-                                  ICMP 1 %, half of each over IPv6), each with so many flows and with lengths of its own.";
+                                  ICMP 1 %, half of each over IPv6), each with this number of flows and with lengths of its own.";
     type Params = PoissonParams;
 
     fn open(params: &PoissonParams, seed: Seed, description: String, _: Opener) -> OpenedSource {

@@ -31,7 +31,7 @@ pub(super) struct Scale;
 
 impl Profile for Scale {
     const NAME: &'static str = "scale";
-    const SUMMARY: &'static str = "the traffic of a capture with so many times as many flows, each as it was";
+    const SUMMARY: &'static str = "the traffic of a capture with several times as many flows, each as it was";
     const SOURCE: &'static str = "Barakat, Thiran, Iannaccone, Diot, Owezarski. Modeling Internet backbone traffic at the flow level. \
          2003; the Everest paper scales its traces so. The arrival rate of flows is multiplied and every flow keeps its packets \
          and gaps: the mean rate becomes s times, its standard deviation sqrt(s) times what it was. Copies of the capture, each \

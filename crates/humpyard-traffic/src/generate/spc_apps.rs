@@ -40,7 +40,7 @@ params! {
         pps: u64 = 100_000, in 1..=1_000_000_000, unit "packets/s";
         /// What the applications have the same of.
         equal: Equal = Equal::Bytes;
-        /// After so many packets the mix changes; 0 is never.
+        /// Packets after which the mix changes; 0 is never.
         change: u64 = 0, unit "packets";
         /// Share of the work that the first application has from then on.
         first: f64 = 0.8, in 0.0..=1.0;

@@ -9,7 +9,7 @@
 //! DPDK's device behind a client of its public API (`eventdev.c`). Ours are a program that embeds
 //! the scheduler, in two layouts, and the whole data plane. In every pair the peer runs first, then
 //! each of ours. The ratio of each pair counts, because the machine's speed drifts.
-#![expect(clippy::print_stdout, reason = "the table is what it is for")]
+#![expect(clippy::print_stdout, reason = "it exists to print the table")]
 #![expect(clippy::print_stderr, reason = "what is missing is told")]
 
 mod data_plane;

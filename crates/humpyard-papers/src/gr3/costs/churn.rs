@@ -221,7 +221,7 @@ impl Experiment for ChurnCost {
             id: "gr3-fig13",
             figure: "figure 13",
             title: "what decisions cost where clients come and go",
-            description: "Time of all that a policy is told and asked, over the number of selects, in processor time \
+            description: "Time of all calls of a policy, over the number of selects, in processor time \
                 of the thread; weights are random, from 1 to 40. By chance: 80 tasks a group, of which half are \
                 runnable; who is served blocks every other time, and a random blocked one wakes. Best of 15 batches or \
                 more. By messages, as hackbench does: in each group 20 writers send 100 messages (5 with --quick) to \

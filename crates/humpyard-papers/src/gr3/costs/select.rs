@@ -56,8 +56,8 @@ impl Experiment for SelectCost {
             figure: "figure 12",
             title: "what it costs to choose the next client",
             description: "Clients of random weights from 1 to 40 always want another slot of one unit of work. A \
-                select is the choice, what the policy is told of the slot and of the client's next, and the loop \
-                around it, without queues and packets: processor time of the thread, the best of 15 batches. \
+                select is the choice, the calls that report the slot and the client's next packet, and the loop \
+                around them, without queues and packets: processor time of the thread, the best of 15 batches. \
                 gr3mp is on 8 processors that one thread simulates, and on 2, as in the paper, with linux24 beside it: \
                 what locks cost is not in it, as it is in the paper. Policies that look at every client have at most \
                 8192. The paper's times are of kernels of 2004: only ratios \

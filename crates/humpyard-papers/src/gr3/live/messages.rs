@@ -280,8 +280,8 @@ impl Experiment for LiveMessages {
                 with --quick) to each of 20 readers, whose queues hold 64. Each writer and reader is a thread, with a \
                 random weight from 1 to 40; all are pinned to one processor. In its turn a thread writes or reads one \
                 message, or finds the queue full, or empty, and blocks; then it asks the policy who is next, hands the \
-                processor to that one, and parks. A select is all that the policy and the mechanism around it are told \
-                and asked at the end of a turn, by the clock; the time of a turn is the whole time over the number of \
+                processor to that one, and parks. A select is all calls of the policy and of the mechanism around it \
+                at the end of a turn, by the clock; the time of a turn is the whole time over the number of \
                 turns, with the switch of the kernel from thread to thread. gr3-fig13 has policies without threads and \
                 without the mechanism.",
             columns: COLUMNS,

@@ -535,7 +535,7 @@ mod tests {
         let (weights, one) = (weights(&[1, 1]), Processors::first(1));
         let turns = Turns { stack_bytes: 1 << 62, ..turns("gr3", &weights, &one) };
         let untaken = turns.take((0..2).map(|_| Counting(0)).collect());
-        let Err(Untaken::Threads(why)) = untaken else { panic!("no machine has so much memory: {untaken:?}") };
+        let Err(Untaken::Threads(why)) = untaken else { panic!("no machine has memory for this: {untaken:?}") };
         assert!(why.starts_with("thread 1 of 2 cannot be started: "), "{why}");
     }
 

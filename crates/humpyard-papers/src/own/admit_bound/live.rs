@@ -307,11 +307,10 @@ fn delays(data: &Table) -> Svg {
     let bound = line("the bound", [(2.0, 1.0), (most, 1.0)]);
     LinePlot {
         title: "Delay of admitted flows on a worker, while others overload".to_owned(),
-        description:
-            "Of each flow that keeps to its reservation, the delay that one packet of so many exceeds, and at \
-            the end the longest, in times of the bound that it was told, while others send three times what they \
-            reserved."
-                .to_owned(),
+        description: "Of each flow that keeps to its reservation: the delay that one packet in 2, 10, 100 and 1,000 \
+            exceeds, and at the end the longest, in times of its printed bound, while others send three times what \
+            they reserved."
+            .to_owned(),
         x: Axis::logarithmic("one packet of", short),
         y: Axis::logarithmic("delay, in times of the bound", short),
         lines: core::iter::once(bound).chain(POLICIES.iter().flat_map(lines)).collect(),
