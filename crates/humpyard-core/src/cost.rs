@@ -8,7 +8,7 @@ use crate::config::SchedulerConfig;
 use crate::id::{CoreId, ElementId, Id, IdVec, ServiceId};
 use crate::mechanism::Dispatch;
 use crate::packet::Packet;
-use crate::policy::Apart;
+use crate::policy::CoreDistance;
 use crate::unit::{Time, WorkUnit};
 
 /// The work of a packet: a fixed part, a part per byte, and the extra work of a cold core.
@@ -69,17 +69,17 @@ impl MovePenalties {
 
     /// Returns the penalty of a move over this distance.
     #[inline]
-    pub const fn permille(&self, apart: Apart) -> u32 {
+    pub const fn permille(&self, apart: CoreDistance) -> u32 {
         match apart {
-            Apart::SharedL2 => self.shared_l2,
-            Apart::SameSocket => self.same_socket,
-            Apart::OtherSocket => self.other_socket,
+            CoreDistance::SharedL2 => self.shared_l2,
+            CoreDistance::SameSocket => self.same_socket,
+            CoreDistance::OtherSocket => self.other_socket,
         }
     }
 
     /// Returns the extra work of a packet with this work.
     #[inline]
-    const fn work(&self, work: u64, moved: Option<Apart>) -> u64 {
+    const fn work(&self, work: u64, moved: Option<CoreDistance>) -> u64 {
         match moved {
             Some(apart) => (work as u128 * self.permille(apart) as u128 / 1000) as u64,
             None => 0,
@@ -190,7 +190,14 @@ impl CostModel {
     }
 
     #[inline(never)]
-    fn serve_in_detail(&mut self, now: Time, core: CoreId, packet: &Packet, cold: bool, moved: Option<Apart>) -> Span {
+    fn serve_in_detail(
+        &mut self,
+        now: Time,
+        core: CoreId,
+        packet: &Packet,
+        cold: bool,
+        moved: Option<CoreDistance>,
+    ) -> Span {
         let cost = self.costs[packet.service];
         let moving = self.moves.work(cost.work(packet.length), moved);
         let work = cost.total(packet.length, cold).saturating_add(moving);
@@ -257,8 +264,8 @@ mod tests {
             span.finished.as_ns()
         };
         // A core of half the speed also takes twice as long for the penalty.
-        assert_eq!([None, Some(Apart::SharedL2)].map(&mut time), [200, 410]);
-        assert_eq!([Apart::SameSocket, Apart::OtherSocket].map(|apart| time(Some(apart))), [660, 950]);
+        assert_eq!([None, Some(CoreDistance::SharedL2)].map(&mut time), [200, 410]);
+        assert_eq!([CoreDistance::SameSocket, CoreDistance::OtherSocket].map(|apart| time(Some(apart))), [660, 950]);
     }
 
     #[test]

@@ -100,7 +100,7 @@ pub fn check(config: &RunConfig) -> Result<Checked, LabError> {
     let classifier = setup::classifier(config)?;
     check_parts(config, &setup::scheduler_config(config, cores, classifier.clients_max())?)?;
     if config.dispatchers.is_some_and(|dispatchers| dispatchers != 1) {
-        several::apart(config)?;
+        several::separate(config)?;
     }
     if config.host == Host::Sim && config.rate == Rate::Line {
         return Err(setup::no_line_rate());

@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 
 use crate::LabError;
 use crate::follow::Follow;
-use crate::parting::{Parting, Playing};
+use crate::journal_difference::{JournalDifference, Playing};
 
 /// What a journal begins with: all that a scheduler is made of.
 #[derive(Debug, Serialize, Deserialize)]
@@ -340,7 +340,7 @@ pub struct Replayed {
     /// Records played, the first that was answered otherwise not among them.
     pub records: u64,
     /// Where the answers part, if they do; of several journals the first in time.
-    pub divergence: Option<Parting>,
+    pub divergence: Option<JournalDifference>,
     /// Of each of several journals; empty where there is one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub journals: Vec<ReplayedJournal>,
@@ -354,7 +354,7 @@ pub struct ReplayedJournal {
     /// As [`Replayed::records`].
     pub records: u64,
     /// Where the answers part, if they do.
-    pub divergence: Option<Parting>,
+    pub divergence: Option<JournalDifference>,
 }
 
 /// Plays a journal again, or each of those that a file names, and says where the policies first decide

@@ -37,7 +37,7 @@ use crate::parts::dispatch::{DispatchChoice, dispatching, settled};
 use crate::parts::link::link;
 use crate::parts::place::placed;
 use crate::parts::setup::{self, AnyMeasured};
-use crate::parts::several::{self, Apart};
+use crate::parts::several::{self, SeparateDispatchers};
 use crate::reload::{self, Taker};
 use crate::result::link::LinkResult;
 use crate::result::{
@@ -273,7 +273,7 @@ fn run_several(
     if control.observer.is_some() {
         return Err(LabError::option("an observer hears of one dispatcher: have @dispatchers 1"));
     }
-    let Apart { mut dispatchers, places, clients, journals } = several::apart(config)?;
+    let SeparateDispatchers { mut dispatchers, places, clients, journals } = several::separate(config)?;
     let quarantine = setup::quarantine(config)?;
     let (feed, table) = feed(config, dispatchers.len(), control)?;
     tell(control, chosen);

@@ -306,7 +306,7 @@ mod tests {
     }
 
     /// The results for the packets.
-    struct Came {
+    struct KernelRun {
         delays: Vec<(u32, u64)>,
         dropped: u64,
         lost: u64,
@@ -316,7 +316,7 @@ mod tests {
 
     /// Runs packets of these flows, which come at these times: 100 ns to receive one, 500 ns to serve
     /// it on the processor of its flow.
-    fn came(ring: usize, queue: u32, packets: &[(u32, u64)]) -> Came {
+    fn came(ring: usize, queue: u32, packets: &[(u32, u64)]) -> KernelRun {
         let mut config = SchedulerConfig { flows: 2, in_flight: 1, ..SchedulerConfig::new(2) };
         config.limits.queue = queue;
         let packet = |&(flow, at)| Packet { arrival: Time::from_ns(at), flow: FlowId(flow), ..Packet::default() };
@@ -331,7 +331,7 @@ mod tests {
         let found = kernel.received();
         let driven = drive(kernel, 2, costs, measured, Packets::new(packets, Feed::Arrivals)).unwrap();
         let delays = delays.0.lock().unwrap().clone();
-        Came {
+        KernelRun {
             delays,
             dropped: driven.measured.account().dropped_total(),
             lost: found.lost(),

@@ -200,7 +200,7 @@ mod tests {
         let machine = machine(&[(0, 0, "0-1", "0-1", "0"), (0, 0, "0-1", "0-1", "1")]);
         let tree = read(machine.path(), &[0, 1]).unwrap().tree;
         assert_eq!(kinds(&tree), [LevelKind::L2, LevelKind::Core]);
-        assert_eq!(tree.apart(2), humpyard_core::policy::Apart::SharedL2);
+        assert_eq!(tree.core_distance(2), humpyard_core::policy::CoreDistance::SharedL2);
     }
 
     #[test]

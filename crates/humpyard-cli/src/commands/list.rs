@@ -7,7 +7,7 @@ use humpyard::lab::{CostLine, Costs, RuleChoice};
 use humpyard::name::unknown;
 use humpyard::papers::{self, About};
 use humpyard::policies::registry;
-use humpyard::policy::{Apart, Entry, Parameter};
+use humpyard::policy::{CoreDistance, Entry, Parameter};
 use humpyard::{services, traffic};
 use serde_json::{Value, json};
 
@@ -136,8 +136,9 @@ fn costs() -> Vec<Value> {
         let lines: Vec<Value> = table.lines.iter().map(line).collect();
         let mut entry = json!({"name": table.title(), "family": "costs", "summary": table.source, "services": lines});
         if table.moves != MovePenalties::NONE {
-            let part = |apart: Apart| (apart.name().to_owned(), json!(f64::from(table.moves.permille(apart)) / 1e3));
-            entry["moves"] = Value::Object(Apart::ALL.map(part).into_iter().collect());
+            let part =
+                |apart: CoreDistance| (apart.name().to_owned(), json!(f64::from(table.moves.permille(apart)) / 1e3));
+            entry["moves"] = Value::Object(CoreDistance::ALL.map(part).into_iter().collect());
         }
         entry
     };

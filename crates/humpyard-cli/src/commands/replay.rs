@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use humpyard::lab::{self, Parting, Replayed, ReplayedJournal};
+use humpyard::lab::{self, JournalDifference, Replayed, ReplayedJournal};
 
 use crate::arguments::ReplayArguments;
 use crate::failure::Failure;
@@ -36,11 +36,11 @@ fn said(replayed: &Replayed) -> String {
 }
 
 /// Returns what came of one journal, in words.
-fn said_of(what: &str, records: u64, divergence: Option<&Parting>) -> String {
+fn said_of(what: &str, records: u64, divergence: Option<&JournalDifference>) -> String {
     let records = counted(records, "record");
     match divergence {
         None => format!("{what}: {records} played, every answer the same\n"),
-        Some(Parting { line, time_ns, expected, found, words }) => {
+        Some(JournalDifference { line, time_ns, expected, found, words }) => {
             let words: String = words.iter().map(|sentence| format!("  {sentence}\n")).collect();
             format!(
                 "{what}: {records} played with the same answers, then at {time_ns} ns, line {line}:\n  the journal: \

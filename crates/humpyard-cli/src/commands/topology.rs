@@ -53,7 +53,7 @@ fn document(tree: &CoreTree) -> Value {
         json!({
             "kind": tree.tree.kind(level).name(),
             "cost": f64::from(tree.tree.cost_permille(level)) / 1e3,
-            "apart": tree.tree.apart(level).name(),
+            "apart": tree.tree.core_distance(level).name(),
             "groups": cores().map(|core| tree.tree.group(level, core)).collect::<Vec<_>>(),
         })
     };
@@ -133,7 +133,7 @@ fn levels(tree: &CoreTree) -> Sheet {
     let mut table = Sheet::of_figures(&["leaving a", "costs", "packets whose flow does are"]);
     for level in 1..=tree.tree.depth() {
         let cost = f64::from(tree.tree.cost_permille(level)) / 1e3;
-        let apart = tree.tree.apart(level).name();
+        let apart = tree.tree.core_distance(level).name();
         table.add_row([tree.tree.kind(level).name().to_owned(), format!("{cost:.2}"), apart.to_owned()]);
     }
     table

@@ -38,7 +38,7 @@ use crate::config::SchedulerConfig;
 use crate::id::{ChainId, ClientId, CoreId, FlowId, IdVec, ServiceId};
 use crate::mechanism::{Account, Completed, Done};
 use crate::packet::Packet;
-use crate::policy::{Apart, Topology};
+use crate::policy::{CoreDistance, Topology};
 use crate::unit::{Time, Weight};
 
 use elements::Elements;
@@ -278,7 +278,7 @@ impl Measurements {
     /// served the flow's previous packet. `None`: it is the same core, there was none, or the run
     /// has no topology.
     #[inline]
-    pub fn on_dispatch(&mut self, now: Time, core: CoreId, packet: &Packet, cold: bool) -> Option<Apart> {
+    pub fn on_dispatch(&mut self, now: Time, core: CoreId, packet: &Packet, cold: bool) -> Option<CoreDistance> {
         if let Some(elements) = &mut self.elements {
             elements.on_dispatch(now, core);
         }

@@ -3,7 +3,7 @@
 use super::summary::{CacheSummary, MoveSummary, fraction};
 use crate::id::{CoreId, FlowId, IdVec};
 use crate::packet::Packet;
-use crate::policy::{Apart, Topology};
+use crate::policy::{CoreDistance, Topology};
 
 /// Counts packets served by another core than the previous packet of their flow. O(levels of the
 /// topology) for a packet that moves, O(1) for others. Allocates only when it is built.
@@ -12,11 +12,11 @@ pub struct Moves {
     /// `None`: the present cores have no topology.
     topology: Option<Topology>,
     /// How far apart cores are that part at each level, by level from 1.
-    apart: [Apart; LEVELS],
+    apart: [CoreDistance; LEVELS],
     /// The core that served the last packet of each flow, or [`NOWHERE`].
     last: IdVec<FlowId, CoreId>,
-    /// By [`Apart::index`].
-    moved: [MoveSummary; Apart::ALL.len()],
+    /// By [`CoreDistance::index`].
+    moved: [MoveSummary; CoreDistance::ALL.len()],
     packets: u64,
     bytes: u64,
 }
@@ -34,7 +34,7 @@ impl Moves {
             apart: distances(&topology),
             topology: Some(topology),
             last: IdVec::from_fn(flows, |_| NOWHERE),
-            moved: [MoveSummary::default(); Apart::ALL.len()],
+            moved: [MoveSummary::default(); CoreDistance::ALL.len()],
             packets: 0,
             bytes: 0,
         }
@@ -43,7 +43,7 @@ impl Moves {
     /// Records that a packet goes to a core. Returns the distance from the core that served the
     /// flow's previous packet, if that was another core.
     #[inline]
-    pub fn on_dispatch(&mut self, core: CoreId, packet: &Packet) -> Option<Apart> {
+    pub fn on_dispatch(&mut self, core: CoreId, packet: &Packet) -> Option<CoreDistance> {
         let topology = self.topology.as_ref()?;
         let bytes = u64::from(packet.length);
         self.packets += 1;
@@ -104,8 +104,8 @@ impl Moves {
     }
 }
 
-fn distances(topology: &Topology) -> [Apart; LEVELS] {
-    core::array::from_fn(|at| topology.apart((at + 1).min(topology.depth())))
+fn distances(topology: &Topology) -> [CoreDistance; LEVELS] {
+    core::array::from_fn(|at| topology.core_distance((at + 1).min(topology.depth())))
 }
 
 #[cfg(test)]
@@ -130,11 +130,11 @@ mod tests {
         let mut went = |core, flow, length| moves.on_dispatch(CoreId(core), &packet(flow, length));
         assert_eq!(went(0, 0, 100), None, "the first of its flow");
         assert_eq!(went(0, 0, 100), None, "the same core");
-        assert_eq!(went(1, 0, 200), Some(Apart::SharedL2));
+        assert_eq!(went(1, 0, 200), Some(CoreDistance::SharedL2));
         assert_eq!(went(4, 1, 1000), None, "another flow");
-        assert_eq!(went(3, 0, 300), Some(Apart::SameSocket));
-        assert_eq!(went(7, 0, 400), Some(Apart::OtherSocket));
-        assert_eq!(went(0, 1, 500), Some(Apart::OtherSocket));
+        assert_eq!(went(3, 0, 300), Some(CoreDistance::SameSocket));
+        assert_eq!(went(7, 0, 400), Some(CoreDistance::OtherSocket));
+        assert_eq!(went(0, 1, 500), Some(CoreDistance::OtherSocket));
         let summary = summary(&moves);
         assert_eq!((summary.moves, summary.bytes_away), (4, 1200));
         assert_eq!((summary.moves_per_packet, summary.bytes_away_fraction), (4.0 / 7.0, 1200.0 / 2600.0));
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(moves.on_dispatch(CoreId(7), &packet(0, 1)), None);
         moves.change(Some(&Topology::flat(2)));
         assert_eq!(moves.on_dispatch(CoreId(1), &packet(0, 1)), None);
-        assert_eq!(moves.on_dispatch(CoreId(0), &packet(0, 1)), Some(Apart::SameSocket));
+        assert_eq!(moves.on_dispatch(CoreId(0), &packet(0, 1)), Some(CoreDistance::SameSocket));
         moves.change(None);
         assert_eq!(moves.on_dispatch(CoreId(300), &packet(0, 1)), None);
         assert_eq!((summary(&moves).moves, moves.packets), (1, 4));

@@ -36,14 +36,14 @@ pub(super) struct Allocation<A> {
     begun: VecDeque<Switch>,
     /// Cores that became free while packets waited for their service, and have got none of these
     /// packets yet.
-    hopeful: IdSet<CoreId>,
+    awaiting: IdSet<CoreId>,
 }
 
 impl<A> Allocation<A> {
     /// Converts the type of the policy.
     pub(super) fn retype<A2>(self, policy: impl FnOnce(A) -> A2) -> Allocation<A2> {
-        let Self { machine, switch_costs, wanted, begun, hopeful, .. } = self;
-        Allocation { policy: policy(self.policy), machine, switch_costs, wanted, begun, hopeful }
+        let Self { machine, switch_costs, wanted, begun, awaiting, .. } = self;
+        Allocation { policy: policy(self.policy), machine, switch_costs, wanted, begun, awaiting }
     }
 }
 
@@ -57,7 +57,7 @@ impl<A: Allocate> Allocation<A> {
             switch_costs: config.services.iter().map(|service| service.switch_cost).collect(),
             wanted: None,
             begun: VecDeque::with_capacity(config.cores),
-            hopeful: IdSet::new(config.cores),
+            awaiting: IdSet::new(config.cores),
         }
     }
 
@@ -81,7 +81,7 @@ impl<A: Allocate> Allocation<A> {
     /// The core serves a packet.
     #[inline]
     pub(super) fn on_dispatch(&mut self, now: Time, core: CoreId) {
-        self.hopeful.remove(core);
+        self.awaiting.remove(core);
         self.machine.on_dispatch(now, core);
     }
 
@@ -89,21 +89,21 @@ impl<A: Allocate> Allocation<A> {
     /// of them first.
     #[inline]
     pub(super) fn on_hope(&mut self, core: CoreId) {
-        self.hopeful.insert(core);
+        self.awaiting.insert(core);
     }
 
     /// Whether a core became free while packets waited for its service, and has got none of them
     /// yet.
     #[inline(always)]
-    pub(super) fn has_hopes(&self) -> bool {
-        !self.hopeful.is_empty()
+    pub(super) fn has_awaiting(&self) -> bool {
+        !self.awaiting.is_empty()
     }
 
     /// Returns a core that became free while packets waited for this service; now none waits, so
     /// the core is idle.
-    pub(super) fn next_disappointed(&mut self, now: Time, service: ServiceId) -> Option<CoreId> {
-        let core = self.hopeful.iter().find(|&core| self.service_of(core) == service)?;
-        self.hopeful.remove(core);
+    pub(super) fn next_idle_after_waiting(&mut self, now: Time, service: ServiceId) -> Option<CoreId> {
+        let core = self.awaiting.iter().find(|&core| self.service_of(core) == service)?;
+        self.awaiting.remove(core);
         self.machine.on_idle(now, core);
         Some(core)
     }
@@ -188,7 +188,7 @@ impl<A: Allocate> Allocation<A> {
     #[inline(never)]
     fn move_core(&mut self, order: Move, empty: impl Fn(CoreId) -> bool) {
         let is_empty = empty(order.core);
-        self.hopeful.remove(order.core);
+        self.awaiting.remove(order.core);
         self.machine.on_move(order, is_empty);
         if is_empty {
             self.begin(order.core);

@@ -7,7 +7,7 @@ use super::allocation::Switch;
 use super::exit::Exit;
 use crate::id::{ExitSlot, ServiceId, Slot};
 use crate::packet::Packet;
-use crate::policy::Apart;
+use crate::policy::CoreDistance;
 use crate::unit::Work;
 
 /// What happened to an arriving packet.
@@ -32,7 +32,7 @@ pub struct Dispatch<P = Packet> {
     /// The distance from the core that served the flow's previous packet. `None`: it is the same
     /// core, there was no previous packet, or nobody counts moves.
     /// [`Measured`](crate::measure::Measured) counts them if the run has a topology.
-    pub moved: Option<Apart>,
+    pub moved: Option<CoreDistance>,
 }
 
 impl Dispatch<&Packet> {

@@ -73,7 +73,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let state = &mut self.queues[queue];
         let by_age = self.allocation.as_ref().is_some_and(|allocation| allocation.policy.heeds_oldest());
         let packet = state.enqueue::<PLAIN>(now, slot, queue, by_age, &mut self.slab);
-        state.forgive_cores();
+        state.offer_refused_cores();
         if !state.free.is_empty() {
             self.candidates.insert(queue);
         }
@@ -162,22 +162,22 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         }
         self.tell_waiting(queue);
         if self.plan.layout == Layout::PerService && self.queues[queue].waiting == 0 {
-            self.disappoint(now, ServiceId(queue.0));
+            self.on_nothing_waiting(now, ServiceId(queue.0));
         }
     }
 
     /// Handles that nothing waits for this service any more: cores that were free for it are idle.
     #[inline(always)]
-    fn disappoint(&mut self, now: Time, service: ServiceId) {
-        if self.allocation.as_ref().is_some_and(Allocation::has_hopes) {
-            self.disappoint_all(now, service);
+    fn on_nothing_waiting(&mut self, now: Time, service: ServiceId) {
+        if self.allocation.as_ref().is_some_and(Allocation::has_awaiting) {
+            self.make_waiting_cores_idle(now, service);
         }
     }
 
     #[inline(never)]
-    fn disappoint_all(&mut self, now: Time, service: ServiceId) {
+    fn make_waiting_cores_idle(&mut self, now: Time, service: ServiceId) {
         while let Some(core) =
-            self.allocation.as_mut().and_then(|allocation| allocation.next_disappointed(now, service))
+            self.allocation.as_mut().and_then(|allocation| allocation.next_idle_after_waiting(now, service))
         {
             self.reassign(now, Cause::Idle(core));
         }
@@ -231,7 +231,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let queue = entry.queue;
         let state = &mut self.queues[queue];
         state.complete::<PLAIN>(now, core, entry, used, &self.slab);
-        state.forgive_cores();
+        state.offer_refused_cores();
         if state.waiting > 0 {
             self.candidates.insert(queue);
         }

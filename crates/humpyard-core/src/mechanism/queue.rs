@@ -195,14 +195,14 @@ impl<Q: Share> Queue<Q> {
 
     /// Handles a change: a core that found nothing may now find something.
     #[inline]
-    pub(super) fn forgive_cores(&mut self) {
+    pub(super) fn offer_refused_cores(&mut self) {
         if self.has_refused() {
-            self.forgive_all();
+            self.offer_all_refused();
         }
     }
 
     #[inline(never)]
-    fn forgive_all(&mut self) {
+    fn offer_all_refused(&mut self) {
         while let Some(core) = self.refused.first() {
             self.refused.remove(core);
             self.free.insert(core);
@@ -440,7 +440,7 @@ impl<Q: Share> Queue<Q> {
             self.enqueue::<false>(now, slot, id, true, slab);
         }
         // Cores that the earlier policy refused, even if this one refuses none.
-        self.forgive_all();
+        self.offer_all_refused();
     }
 
     pub(super) fn end_client(&mut self, now: Time, client: ClientId) {

@@ -654,7 +654,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     #[inline]
     pub(super) fn changed(&mut self, queue: QueueId) {
         self.candidates.insert(queue);
-        self.queues[queue].forgive_cores();
+        self.queues[queue].offer_refused_cores();
     }
 
     #[inline(always)]

@@ -36,7 +36,7 @@ pub use parameter::{Auto, Entry, Parameter, ParameterError, ParameterValue, Para
 pub use share::Share;
 pub use steer::{Reach, Steer, Target};
 pub use ties::Ties;
-pub use topology::{Apart, Level, LevelKind, Topology};
+pub use topology::{CoreDistance, Level, LevelKind, Topology};
 pub use view::{CoreView, View};
 #[doc(hidden)]
 pub use {

@@ -61,7 +61,7 @@ pub struct Level {
 
 /// How far apart two cores are, measured by the caches that they share.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Apart {
+pub enum CoreDistance {
     /// They share a cache of the second level.
     SharedL2,
     /// They are in one socket, with separate caches of the second level.
@@ -70,11 +70,11 @@ pub enum Apart {
     OtherSocket,
 }
 
-impl Apart {
+impl CoreDistance {
     /// All of them, the nearest first.
     pub const ALL: [Self; 3] = [Self::SharedL2, Self::SameSocket, Self::OtherSocket];
 
-    /// Its place in [`Apart::ALL`].
+    /// Its place in [`CoreDistance::ALL`].
     pub const fn index(self) -> usize {
         self as usize
     }
@@ -268,17 +268,17 @@ impl Topology {
     /// Returns how far apart two cores are that part at this level.
     ///
     /// If no level has caches of the second level, each core has its own.
-    pub fn apart(&self, level: usize) -> Apart {
+    pub fn core_distance(&self, level: usize) -> CoreDistance {
         let of = |kind: LevelKind| self.levels.iter().position(|level| level.kind == kind).map(|at| at + 1);
         let shares_l2 = match of(LevelKind::L2) {
             Some(caches) => level > caches,
             None => self.kind(level) == LevelKind::Thread,
         };
         match self.kind(level) {
-            _ if shares_l2 => Apart::SharedL2,
-            LevelKind::Socket => Apart::OtherSocket,
-            LevelKind::Node if of(LevelKind::Socket).is_none() => Apart::OtherSocket,
-            _ => Apart::SameSocket,
+            _ if shares_l2 => CoreDistance::SharedL2,
+            LevelKind::Socket => CoreDistance::OtherSocket,
+            LevelKind::Node if of(LevelKind::Socket).is_none() => CoreDistance::OtherSocket,
+            _ => CoreDistance::SameSocket,
         }
     }
 
@@ -376,8 +376,8 @@ mod tests {
         assert_eq!((tree.cores(), tree.depth()), (8, 3));
         assert_eq!(groups(&tree, 2), [0, 0, 1, 1, 2, 2, 3, 3]);
         assert_eq!(distances(&tree, 0), [1000, 1100, 1400, 1400, 2000, 2000, 2000, 2000]);
-        let apart = |b| tree.apart(tree.parting(CoreId(0), CoreId(b)).unwrap());
-        assert_eq!([1, 2, 4].map(apart), Apart::ALL);
+        let apart = |b| tree.core_distance(tree.parting(CoreId(0), CoreId(b)).unwrap());
+        assert_eq!([1, 2, 4].map(apart), CoreDistance::ALL);
         assert_eq!(tree.parting(CoreId(3), CoreId(3)), None);
     }
 
@@ -386,7 +386,7 @@ mod tests {
         let flat = Topology::flat(3);
         assert_eq!((flat.cores(), flat.depth()), (3, 1));
         assert_eq!(flat.distance_permille(CoreId(0), CoreId(2)), 1000);
-        assert_eq!(flat.apart(1), Apart::SameSocket, "each core has caches of its own");
+        assert_eq!(flat.core_distance(1), CoreDistance::SameSocket, "each core has caches of its own");
     }
 
     #[test]
@@ -400,12 +400,15 @@ mod tests {
     fn nodes_without_sockets_are_far_and_threads_are_near() {
         use LevelKind::{Core, L3, Node, Socket, Thread};
         let numa = Topology::regular_of(&[(Node, 4, 2000), (Core, 16, 1100)]).unwrap();
-        assert_eq!([1, 2].map(|level| numa.apart(level)), [Apart::OtherSocket, Apart::SameSocket]);
+        assert_eq!(
+            [1, 2].map(|level| numa.core_distance(level)),
+            [CoreDistance::OtherSocket, CoreDistance::SameSocket]
+        );
         let levels = [(Socket, 2, 2000), (Node, 2, 1700), (L3, 2, 1400), (Core, 2, 1100), (Thread, 2, 1050)];
         let machine = Topology::regular_of(&levels).unwrap();
-        let apart = [1, 2, 3, 4, 5].map(|level| machine.apart(level));
-        let inside = Apart::SameSocket;
-        assert_eq!(apart, [Apart::OtherSocket, inside, inside, inside, Apart::SharedL2]);
+        let apart = [1, 2, 3, 4, 5].map(|level| machine.core_distance(level));
+        let inside = CoreDistance::SameSocket;
+        assert_eq!(apart, [CoreDistance::OtherSocket, inside, inside, inside, CoreDistance::SharedL2]);
     }
 
     #[test]

@@ -33,7 +33,7 @@ use std::io;
 
 use humpyard_core::cost::MovePenalties;
 use humpyard_core::name::Named;
-use humpyard_core::policy::Apart;
+use humpyard_core::policy::CoreDistance;
 use humpyard_sim::Interruptions;
 use humpyard_text::{TextError, TomlFile, number, quoted, read_text};
 use toml::Spanned;
@@ -135,7 +135,7 @@ impl Costs {
         }
         if self.moves != MovePenalties::NONE {
             let _ = writeln!(text, "\n[moves]");
-            for apart in Apart::ALL {
+            for apart in CoreDistance::ALL {
                 let part = f64::from(self.moves.permille(apart)) / 1e3;
                 let _ = writeln!(text, "{} = {part:.3}", apart.name());
             }
@@ -188,8 +188,8 @@ impl CostFile<'_> {
         let DeValue::Table(table) = moves.get_ref() else {
             return Err(self.0.slip(moves.span().start, "`moves` is a table: [moves] and its keys below"));
         };
-        self.0.keys(table, "key of moves", &Apart::ALL.map(Apart::name))?;
-        let permille = |apart: Apart| match self.0.number(table, apart.name())? {
+        self.0.keys(table, "key of moves", &CoreDistance::ALL.map(CoreDistance::name))?;
+        let permille = |apart: CoreDistance| match self.0.number(table, apart.name())? {
             Some(part) if part > 1000.0 => {
                 let said = format!("`{}` is a part of the work, 0.25 for example: at most 1000", apart.name());
                 Err(self.0.slip(start_of(table, apart.name()), &said))
@@ -197,9 +197,9 @@ impl CostFile<'_> {
             part => Ok((part.unwrap_or(0.0) * 1e3).round() as u32),
         };
         Ok(MovePenalties {
-            shared_l2: permille(Apart::SharedL2)?,
-            same_socket: permille(Apart::SameSocket)?,
-            other_socket: permille(Apart::OtherSocket)?,
+            shared_l2: permille(CoreDistance::SharedL2)?,
+            same_socket: permille(CoreDistance::SameSocket)?,
+            other_socket: permille(CoreDistance::OtherSocket)?,
         })
     }
 

@@ -14,7 +14,7 @@ use crate::parts::place::placed_apart;
 use crate::parts::{dispatch, setup};
 
 /// The dispatchers of a run, ready, and where their threads sit.
-pub(crate) struct Apart {
+pub(crate) struct SeparateDispatchers {
     pub(crate) dispatchers: Vec<Dispatching<AnySteer, AnyShare, AnyAllocate>>,
     pub(crate) places: Places,
     /// By dispatcher: one more than the largest client number.
@@ -64,7 +64,7 @@ pub(crate) fn parts(config: &RunConfig) -> Result<(Vec<RunConfig>, Places), LabE
 ///
 /// # Errors
 /// Whatever one of them cannot be made for.
-pub(crate) fn apart(config: &RunConfig) -> Result<Apart, LabError> {
+pub(crate) fn separate(config: &RunConfig) -> Result<SeparateDispatchers, LabError> {
     // As it was asked for: parts of it say other numbers.
     setup::check_flows(config)?;
     let (parts, places) = parts(config)?;
@@ -89,7 +89,7 @@ pub(crate) fn apart(config: &RunConfig) -> Result<Apart, LabError> {
     }
     let manifest = |path| JournalFiles::create(path, &config.policy, config.dispatchers.unwrap_or(1), journals);
     let journals = config.journal.as_deref().map(manifest).transpose()?;
-    Ok(Apart { dispatchers, places, clients, journals })
+    Ok(SeparateDispatchers { dispatchers, places, clients, journals })
 }
 
 /// What keeps one of several dispatchers from being made may be that it has but a part of the workers.
@@ -183,7 +183,7 @@ mod tests {
         let mut config = config("steer=hrw/share=drr", 5, 3);
         (config.buffer, config.flows) = (100, 101);
         let apart = apart(&config).unwrap();
-        let few = self::apart(&RunConfig { flows: 100, ..config.clone() }).err().unwrap().to_string();
+        let few = self::separate(&RunConfig { flows: 100, ..config.clone() }).err().unwrap().to_string();
         assert!(few.contains("flows (100) must be greater than buffer (100)"), "{few}");
         let of = |one: &Dispatching<_, _, _>| (one.workers, one.packets, one.classifier.flows().capacity());
         let all: Vec<_> = apart.dispatchers.iter().map(of).collect();

@@ -212,7 +212,7 @@ pub(super) const TRACES: &[Figure] = &[Figure {
 #[cfg(test)]
 mod tests {
     use super::super::figures::{COLUMNS, row};
-    use super::super::trial::{Came, Point, Traffic};
+    use super::super::trial::{Point, Traffic, TrialFigures};
     use super::*;
     use crate::harness::claim;
     use humpyard_core::random::Seed;
@@ -227,7 +227,11 @@ mod tests {
             let point = Point { cores: 16, tolerance_us: 1000, switch_us, scale: 1.0 };
             let late = |policy: &str| policies.iter().position(|&known| known == policy).map_or(500, |at| late[at]);
             let all = RIVALS.into_iter().chain([EVEREST]);
-            let came = |policy| Came { packets: 1000, late_percent: late(policy) as f64 / 10.0, ..Came::default() };
+            let came = |policy| TrialFigures {
+                packets: 1000,
+                late_percent: late(policy) as f64 / 10.0,
+                ..TrialFigures::default()
+            };
             all.map(|policy| row(&traffic, point, policy, 1, &came(policy))).collect::<Vec<_>>()
         };
         Table::of(COLUMNS, cells.iter().flat_map(cell))

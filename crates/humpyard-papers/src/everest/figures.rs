@@ -7,7 +7,7 @@ use super::paper::{
     PACKETS, PAPER, STATIC, WITHOUT_EXTRAS,
 };
 use super::places::traffic_of;
-use super::trial::{Came, Point, Traffic};
+use super::trial::{Point, Traffic, TrialFigures};
 use super::{claims, notes};
 use crate::harness::{
     About, Experiment, Figure, Note, Plots, Row, Rows, Scale, Table, TableRow, ascending, line, rows, short,
@@ -16,7 +16,7 @@ use humpyard_lab::LabError;
 use humpyard_plot::{Axis, Line, LinePlot};
 
 rows! {
-    pub(super) COLUMNS, fn row(traffic: &Traffic, point: Point, policy: &str, draw: usize, came: &Came) {
+    pub(super) COLUMNS, fn row(traffic: &Traffic, point: Point, policy: &str, draw: usize, came: &TrialFigures) {
         text traffic = traffic.profile, real load = traffic.load, real packet_times = point.scale,
         integer cores = point.cores, integer tolerance_us = point.tolerance_us, integer switch_us = point.switch_us,
         text policy = policy, integer draw = draw, integer packets = came.packets, integer lost = came.lost,

@@ -184,7 +184,7 @@ pub(super) struct Point {
 
 /// The result of a run.
 #[derive(Debug, Default)]
-pub(super) struct Came {
+pub(super) struct TrialFigures {
     pub(super) packets: u64,
     /// Packets lost because no queue had room.
     pub(super) lost: u64,
@@ -283,7 +283,7 @@ impl Traffic {
     }
 
     /// Runs the traffic; guarantees are in millionths, by service.
-    pub(super) fn run(&self, policy: &str, point: Point, guarantees: &[u32]) -> Result<Came, LabError> {
+    pub(super) fn run(&self, policy: &str, point: Point, guarantees: &[u32]) -> Result<TrialFigures, LabError> {
         let mut config = self.config(policy, point)?;
         config.guarantees =
             self.services().iter().zip(guarantees).map(|(service, &part)| (service.name.to_owned(), part)).collect();
@@ -294,7 +294,7 @@ impl Traffic {
         let is_endless = config.limits.queue == u32::MAX && self.room >= self.packets;
         assert!(account.held == 0 && (lost == 0 || !is_endless), "every packet is served in the end");
         let queues = queues.with(|seen| seen.queues.clone());
-        Ok(Came {
+        Ok(TrialFigures {
             packets: account.arrived,
             lost,
             // The paper counts lost packets as late, relative to all packets. No packet is left at the end.

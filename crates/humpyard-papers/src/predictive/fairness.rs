@@ -7,7 +7,7 @@ use humpyard_core::random::Seed;
 use humpyard_core::unit::Time;
 
 use super::costs::{Machine, NAMES, noise};
-use super::machine::{Came, Feed, Job, Trial, drawn, run};
+use super::machine::{EngineRun, Feed, Job, Trial, drawn, run};
 use super::paper::{DRAWS, PAPER, drawn_seed};
 use crate::harness::{
     About, Experiment, Figure, Note, Plots, Range, Row, Rows, Scale, Table, TableRow, group, line, mean,
@@ -187,7 +187,7 @@ fn rows(
     let came = |policy: &str| {
         run(&Trial { policy, engines: 1, costs: &costs, clients: FLOWS, jobs: &jobs, feed: Feed::Arrivals })
     };
-    let finished = |came: &Came| {
+    let finished = |came: &EngineRun| {
         let mut finished = vec![Time::ZERO; jobs.len()];
         came.served.iter().for_each(|served| finished[served.job] = served.finished);
         finished

@@ -3,7 +3,7 @@
 use humpyard_core::random::Seed;
 
 use super::costs::Machine;
-use super::machine::{APPLICATIONS, Came, ENGINES, Feed, Trial, mean_work, run, thirty, thirty_jobs};
+use super::machine::{APPLICATIONS, ENGINES, EngineRun, Feed, Trial, mean_work, run, thirty, thirty_jobs};
 use super::paper::{DRAWS, PAPER, drawn_seed};
 use crate::harness::{
     About, Experiment, Figure, Note, Plots, Range, Row, Rows, Scale, Table, line, logarithmic, rows, short,
@@ -27,7 +27,7 @@ const DECISION_NS: f64 = 94.0;
 
 rows! {
     COLUMNS, fn row(
-        costs: (&str, f64), policy: &str, waiting: usize, draw: usize, bits: f64, best: &Came, came: &Came
+        costs: (&str, f64), policy: &str, waiting: usize, draw: usize, bits: f64, best: &EngineRun, came: &EngineRun
     ) {
         text costs = costs.0, real cold_over_work = costs.1, text policy = policy, integer waiting = waiting,
         integer draw = draw, integer packets = came.served.len(),
@@ -120,7 +120,7 @@ fn rows(sweeps: bool, setting: usize, draw: usize, seed: Seed) -> Result<Vec<Row
     };
     let best = came(T_OPT, Feed::AtOnce)?;
     let bits = jobs.iter().map(|job| 8.0 * f64::from(job.length)).sum::<f64>();
-    let row = |policy: &str, waiting: usize, came: &Came| -> Row {
+    let row = |policy: &str, waiting: usize, came: &EngineRun| -> Row {
         row((&name, penalty), policy, waiting, draw, bits, &best, came)
     };
     let mut rows = vec![row(T_OPT, PACKETS, &best), row(FCFS, 1, &came(FCFS, Feed::Buffer(1))?)];
@@ -368,7 +368,7 @@ mod tests {
             run(&Trial { policy, engines: ENGINES, costs: &costs, clients: APPLICATIONS, jobs: &jobs, feed }).unwrap()
         };
         let best = came(T_OPT, Feed::AtOnce);
-        let of_t_opt = |came: &Came| best.makespan.as_ns() as f64 / came.makespan.as_ns() as f64;
+        let of_t_opt = |came: &EngineRun| best.makespan.as_ns() as f64 / came.makespan.as_ns() as f64;
         assert!(best.cold() <= 0.006, "{}", best.cold());
         assert_eq!(came(FCFS, Feed::Buffer(1)).order_deviation(), 0.0);
         let first = of_t_opt(&came(LAP, Feed::Buffer(1))) - of_t_opt(&came(FCFS, Feed::Buffer(1)));

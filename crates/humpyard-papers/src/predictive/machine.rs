@@ -60,7 +60,7 @@ pub(super) struct Served {
 
 /// The result of a run.
 #[derive(Debug)]
-pub(super) struct Came {
+pub(super) struct EngineRun {
     /// Packets in the order in which they were started.
     pub(super) served: Vec<Served>,
     pub(super) makespan: Time,
@@ -139,7 +139,7 @@ type Mechanism = Measured<AnySteer, Noted, AnyAllocate>;
 ///
 /// # Errors
 /// If a policy rejects the configuration.
-pub(super) fn run(trial: &Trial<'_>) -> Result<Came, LabError> {
+pub(super) fn run(trial: &Trial<'_>) -> Result<EngineRun, LabError> {
     let notes = Rc::new(Notes::default());
     let mut served = Vec::with_capacity(trial.jobs.len());
     let cores = TimedCores::new(trial.engines, |now, engine: CoreId, dispatch: &Dispatch<&Packet>| {
@@ -155,7 +155,7 @@ pub(super) fn run(trial: &Trial<'_>) -> Result<Came, LabError> {
     assert_eq!(measured.account().processed, trial.jobs.len() as u64, "there is room for all, and all are served");
     let makespan = served.iter().map(|served: &Served| served.finished).max().unwrap_or_default();
     let local = notes.local.get() as f64 / served.len().max(1) as f64;
-    Ok(Came { left: left(trial, &served), served, makespan, changes: notes.changes.get(), local })
+    Ok(EngineRun { left: left(trial, &served), served, makespan, changes: notes.changes.get(), local })
 }
 
 /// Returns the scheduler of a trial, whose sharing policy is observed.
@@ -210,7 +210,7 @@ impl Job {
     }
 }
 
-impl Came {
+impl EngineRun {
     /// Returns the part of the packets that found their engine cold.
     pub(super) fn cold(&self) -> f64 {
         self.served.iter().filter(|served| served.cold).count() as f64 / self.served.len() as f64
@@ -305,7 +305,7 @@ mod tests {
         applications.iter().enumerate().map(job).collect()
     }
 
-    fn came(policy: &str, jobs: &[Job], feed: Feed) -> Came {
+    fn came(policy: &str, jobs: &[Job], feed: Feed) -> EngineRun {
         run(&Trial { policy, engines: 1, costs: &[COST; 2], clients: 2, jobs, feed }).unwrap()
     }
 

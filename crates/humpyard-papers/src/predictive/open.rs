@@ -4,7 +4,7 @@
 use humpyard_core::random::Seed;
 
 use super::costs::Machine;
-use super::machine::{APPLICATIONS, Came, ENGINES, Feed, Job, Trial, mean_work, run, thirty, thirty_jobs};
+use super::machine::{APPLICATIONS, ENGINES, EngineRun, Feed, Job, Trial, mean_work, run, thirty, thirty_jobs};
 use super::paper::{DRAWS, PAPER, drawn_seed};
 use crate::harness::{
     About, Experiment, Figure, Note, Plots, Range, Row, Rows, Scale, Table, line, listed, rows, short, split,
@@ -17,7 +17,7 @@ const PACKETS: (usize, usize) = (120_000, 1_200_000);
 
 rows! {
     COLUMNS, fn row(
-        machine: Machine, (load, wave): (f64, f64), policy: &str, draw: usize, penalty: f64, jobs: &[Job], came: &Came
+        machine: Machine, (load, wave): (f64, f64), policy: &str, draw: usize, penalty: f64, jobs: &[Job], came: &EngineRun
     ) {
         text costs = machine.name(), real load = load, real wave = wave, text policy = policy, integer draw = draw,
         integer packets = jobs.len(), real cold = came.cold(),

@@ -2,7 +2,7 @@
 
 use humpyard_core::random::Seed;
 
-use super::machine::{Came, DecisionCost, Feed, Trial, run};
+use super::machine::{DecisionCost, Feed, MachineRun, Trial, run};
 use super::paper::{FULL, PAPER, TOPOLOGY, drawn_seed};
 use super::workload::{ALL, Cost, Workload};
 use crate::harness::{
@@ -32,7 +32,7 @@ const RESIDUALS: [&str; 2] = ["capacity", "literal"];
 
 rows! {
     COLUMNS, fn row(
-        workload: Workload, residual: &str, draw: usize, beta: f64, came: &Came, free: &Came, packets: usize
+        workload: Workload, residual: &str, draw: usize, beta: f64, came: &MachineRun, free: &MachineRun, packets: usize
     ) {
         text workload = workload.name(), text residual = residual, integer draw = draw, real beta = beta,
         real throughput_per_s = came.summary.throughput_pps,

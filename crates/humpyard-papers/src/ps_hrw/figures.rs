@@ -4,7 +4,7 @@ use humpyard_core::random::Seed;
 
 use super::claims;
 use super::found::Found;
-use super::machine::{Came, Feed, Trial, run};
+use super::machine::{Feed, MachineRun, Trial, run};
 use super::notes;
 use super::paper::{DRAWS, FULL, PAPER, QUICK_SATURATED, TOPOLOGY, drawn_seed};
 use super::shown::Shown;
@@ -33,7 +33,7 @@ const POLICIES: [&str; 14] = [
 ];
 
 rows! {
-    COLUMNS, fn row(place: Place, policy: &str, offered: &Offered, came: &Came) {
+    COLUMNS, fn row(place: Place, policy: &str, offered: &Offered, came: &MachineRun) {
         let packets = offered.packets.len() as f64;
         let utilization = Statistic::of(came.summary.cores_detail.iter().map(|core| core.utilization).collect());
         let utilization = utilization.expect("at least one core");

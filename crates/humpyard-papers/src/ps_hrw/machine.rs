@@ -103,7 +103,7 @@ impl<'a> Trial<'a> {
 
 /// The result of a run.
 #[derive(Clone, Debug)]
-pub(super) struct Came {
+pub(super) struct MachineRun {
     /// Time from the first arrival to the last completion.
     pub(super) makespan: Time,
     pub(super) summary: Summary,
@@ -310,7 +310,7 @@ type Mechanism = Measured<Noted, AnyShare, AnyAllocate>;
 ///
 /// # Errors
 /// If a policy rejects the configuration.
-pub(super) fn run(trial: &Trial<'_>) -> Result<Came, LabError> {
+pub(super) fn run(trial: &Trial<'_>) -> Result<MachineRun, LabError> {
     let packets = trial.packets;
     let open = |feed| Packets::new(packets.iter().copied(), feed).with_ends(packets);
     match trial.feed {
@@ -321,7 +321,7 @@ pub(super) fn run(trial: &Trial<'_>) -> Result<Came, LabError> {
 }
 
 /// Runs the trial with this workload.
-fn run_with(trial: &Trial<'_>, workload: impl Workload<Noted, AnyShare, AnyAllocate>) -> Result<Came, LabError> {
+fn run_with(trial: &Trial<'_>, workload: impl Workload<Noted, AnyShare, AnyAllocate>) -> Result<MachineRun, LabError> {
     let notes = Rc::new(Notes { is_timed: trial.is_timed, ..Notes::default() });
     let counts = Watched::new(Counts::new(trial.topology.cores(), trial.clients));
     let measured = mechanism(trial, &notes)?.with_observer(Box::new(counts.clone()));
@@ -373,7 +373,7 @@ fn busy(trial: &Trial<'_>, notes: &Notes, penalties: MovePenalties, dispatch: &D
     Time::from_ns(decision + packet.estimate * (1000 + penalty) / 1000)
 }
 
-fn came(trial: &Trial<'_>, measured: &Mechanism, notes: &Notes, counts: &mut Counts) -> Came {
+fn came(trial: &Trial<'_>, measured: &Mechanism, notes: &Notes, counts: &mut Counts) -> MachineRun {
     let summary = measured.summary();
     let makespan = Time::from_ns(summary.duration_ns);
     let whole = makespan.as_ns() as f64 * counts.cores as f64;
@@ -382,7 +382,7 @@ fn came(trial: &Trial<'_>, measured: &Mechanism, notes: &Notes, counts: &mut Cou
     decisions.iter_mut().for_each(|time| *time = time.saturating_sub(clock));
     let mut delays = core::mem::take(&mut counts.delays);
     delays.iter_mut().for_each(|delays| delays.sort_unstable());
-    Came {
+    MachineRun {
         makespan,
         summary,
         rebuilt: notes.rebuilt.get(),
@@ -415,7 +415,7 @@ mod tests {
         flows.iter().enumerate().map(packet).collect()
     }
 
-    fn came(policy: &str, packets: &[Packet], feed: Feed<'_>, decision: DecisionCost) -> Came {
+    fn came(policy: &str, packets: &[Packet], feed: Feed<'_>, decision: DecisionCost) -> MachineRun {
         let topology = parse_topology("e5355").unwrap();
         let flows = packets.iter().map(|packet| packet.flow.0 + 1).max().unwrap_or(0) as usize;
         let trial = Trial {

@@ -3,7 +3,7 @@
 use humpyard_core::packet::Part;
 use humpyard_core::random::Seed;
 
-use super::machine::{Came, PartCost, Trial, run};
+use super::machine::{PartCost, ThreadRun, Trial, run};
 use crate::harness::{
     About, Experiment, Figure, Note, Plots, Range, Row, Rows, Scale, Table, listed, mean, rows, whole,
 };
@@ -44,7 +44,7 @@ const MLP_LARGE: &str = "mlp:alpha=3";
 const POLICIES: [&str; 5] = [SS, ML, MLP, MLP_LARGE, "fcfs-thread"];
 
 rows! {
-    COLUMNS, fn row(policy: &str, place: (usize, u64), cells: usize, frames: usize, came: &Came) {
+    COLUMNS, fn row(policy: &str, place: (usize, u64), cells: usize, frames: usize, came: &ThreadRun) {
         let (elements, single_compute) = place;
         let makespan = came.makespan.as_ns() as f64;
         let utilization = Range::of(came.computed.iter().map(|time| time.as_ns() as f64 / makespan));

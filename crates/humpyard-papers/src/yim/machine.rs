@@ -40,7 +40,7 @@ pub(super) struct Trial<'a> {
 
 /// The result of a run.
 #[derive(Clone, Debug)]
-pub(super) struct Came {
+pub(super) struct ThreadRun {
     pub(super) makespan: Time,
     /// Compute time by element.
     pub(super) computed: Vec<Time>,
@@ -89,14 +89,14 @@ struct Threads<'a> {
 ///
 /// # Errors
 /// If a policy rejects the configuration.
-pub(super) fn run(trial: &Trial<'_>) -> Result<Came, LabError> {
+pub(super) fn run(trial: &Trial<'_>) -> Result<ThreadRun, LabError> {
     let frames = (0..trial.frames).flat_map(|frame| (0..trial.cells).map(move |cell| (frame, cell)));
     let cells = frames.map(|(frame, cell)| cell_of(frame, cell, trial.cells));
     let waits = Watched::new(Waits::new(trial.elements * trial.threads));
     let measured = mechanism(trial)?.with_observer(Box::new(waits.clone()));
     let driven = Driver::new(measured, Packets::new(cells, Feed::Idle), Threads::new(*trial)).drive()?;
     let Driven { end, cores: Threads { computed, first, .. }, .. } = driven;
-    Ok(Came { makespan: end, computed, first, blocked: waits.with(|waits| waits.blocked) })
+    Ok(ThreadRun { makespan: end, computed, first, blocked: waits.with(|waits| waits.blocked) })
 }
 
 fn mechanism(trial: &Trial<'_>) -> Result<Measured<AnySteer, AnyShare, AnyAllocate>, LabError> {
@@ -284,7 +284,7 @@ mod tests {
         }
     }
 
-    fn came(policy: &str, elements: usize, cells: usize, frames: usize) -> Came {
+    fn came(policy: &str, elements: usize, cells: usize, frames: usize) -> ThreadRun {
         run(&Trial { policy, elements, threads: 4, cells, frames, cost, single_compute: 24 }).unwrap()
     }
 

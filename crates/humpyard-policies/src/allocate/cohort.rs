@@ -87,7 +87,7 @@ impl Cohort {
     /// Moves a core without packets to serve to the next service in turn.
     #[inline]
     fn release(&mut self, machine: &Machine, core: CoreId) -> Option<Move> {
-        if self.eager.is_sated() || !machine.core(core).is_movable() {
+        if self.eager.has_no_seekers() || !machine.core(core).is_movable() {
             return None;
         }
         let latest = self.latest;

@@ -82,7 +82,7 @@ impl CohortE {
     /// Moves a core without packets to serve to the service with the most waiting packets for its cores.
     #[inline]
     fn release(&mut self, machine: &Machine, core: CoreId) -> Option<Move> {
-        if self.eager.is_sated() || !machine.core(core).is_movable() {
+        if self.eager.has_no_seekers() || !machine.core(core).is_movable() {
             return None;
         }
         let to = by_queue(machine, self.eager.beneficiaries(machine, core))?;

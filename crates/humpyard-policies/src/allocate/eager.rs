@@ -79,7 +79,7 @@ impl Eager {
 
     /// Whether no service has packets waiting.
     #[inline]
-    pub(super) fn is_sated(&self) -> bool {
+    pub(super) fn has_no_seekers(&self) -> bool {
         self.waiting.is_empty()
     }
 

@@ -238,7 +238,7 @@ impl Engine {
 
     /// Whether no service seeks a core.
     #[inline]
-    pub(super) fn is_sated(&self) -> bool {
+    pub(super) fn has_no_seekers(&self) -> bool {
         self.seekers.is_empty()
     }
 
@@ -286,7 +286,7 @@ impl Engine {
     #[inline(always)]
     pub(super) fn on_idle(&mut self, moment: Moment<'_>, idle: ServiceId, rules: &impl Rules) -> Option<Move> {
         self.refresh(moment, idle);
-        if self.is_sated() { None } else { self.choose(moment, rules) }
+        if self.has_no_seekers() { None } else { self.choose(moment, rules) }
     }
 
     /// Finds a core for the neediest service that seeks one.

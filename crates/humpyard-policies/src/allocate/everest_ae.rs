@@ -140,7 +140,7 @@ impl EverestAe {
     /// queue, it goes to the service with the most waiting packets for its cores.
     #[inline]
     fn release(&mut self, moment: Moment<'_>, core: CoreId) -> Option<Move> {
-        if self.eager.is_sated() || !moment.machine.core(core).is_movable() {
+        if self.eager.has_no_seekers() || !moment.machine.core(core).is_movable() {
             return None;
         }
         let engine = &self.engine;

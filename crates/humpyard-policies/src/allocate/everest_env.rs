@@ -230,7 +230,7 @@ impl EverestEnv {
     #[inline]
     fn on_idle(&mut self, moment: Moment<'_>, core: CoreId) -> Option<Move> {
         let order = self.engine.on_idle(moment, moment.machine.core(core).service, &self.rules);
-        if order.is_some() || !self.rules.lends || self.engine.is_sated() {
+        if order.is_some() || !self.rules.lends || self.engine.has_no_seekers() {
             return order;
         }
         self.lend_to_longest(moment)

@@ -125,7 +125,7 @@ impl Quantum {
     /// Moves a core that has no packet to serve.
     #[inline]
     fn release(&mut self, machine: &Machine, core: CoreId) -> Option<Move> {
-        if self.eager.is_sated() || !machine.core(core).is_movable() {
+        if self.eager.has_no_seekers() || !machine.core(core).is_movable() {
             return None;
         }
         let (to, _) = self.furthest_below(machine, core)?;

@@ -50,7 +50,7 @@ impl Node {
 
 /// The eligible cores of a tree.
 #[derive(Debug)]
-struct Stand {
+struct EligibleCores {
     /// The cores that may be chosen unless they are taken out, ascending.
     cores: Vec<CoreId>,
     /// The number of eligible cores below each node.
@@ -62,8 +62,8 @@ struct Stand {
     is_even: bool,
     /// The number of cores that are taken out.
     out: u32,
-    /// The number of this planting, unique over all stands and times.
-    planted: u32,
+    /// The number of this build, unique over all sets and times.
+    built: u32,
 }
 
 /// The home that was found for a flow.
@@ -71,23 +71,23 @@ struct Stand {
 struct Remembered {
     /// The connection's key.
     key: u64,
-    /// The planting of the stand for which it was found; 0: no home was found yet.
-    planted: u32,
+    /// The build of the set for which it was found; 0: no home was found yet.
+    built: u32,
     core: CoreId,
 }
 
 impl Remembered {
-    const UNKNOWN: Self = Self { key: 0, planted: 0, core: CoreId(0) };
+    const UNKNOWN: Self = Self { key: 0, built: 0, core: CoreId(0) };
 }
 
-/// The id of the stand for one set of eligible cores; valid until another set is requested.
+/// The id of the set for one set of eligible cores; valid until another set is requested.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct StandId(usize);
 
 /// The tree, and for every set of eligible cores the counts that a descent needs.
 ///
 /// The counts are updated with each packet, in O(depth), so that a descent examines only the
-/// children on its way. There is one stand for all cores together, and one for each service that
+/// children on its way. There is one set for all cores together, and one for each service that
 /// has only some of them.
 #[derive(Debug)]
 pub(super) struct Forest {
@@ -100,12 +100,12 @@ pub(super) struct Forest {
     first_leaf: usize,
     /// Packets on each core, waiting and in service.
     packets: IdVec<CoreId, u32>,
-    /// The stand of all cores, then one for each service.
-    stands: Vec<Stand>,
+    /// The set of all cores, then one for each service.
+    sets: Vec<EligibleCores>,
     /// The home of each flow, as of the last request.
     homes: IdVec<FlowId, Remembered>,
-    /// The number of plantings so far.
-    plantings: u32,
+    /// The number of builds so far.
+    builds: u32,
 }
 
 impl Forest {
@@ -119,13 +119,13 @@ impl Forest {
             None => nodes(&Topology::flat(config.cores), distance)?,
         };
         let count = nodes.len();
-        let none = || Stand {
+        let none = || EligibleCores {
             cores: Vec::with_capacity(config.cores),
             counts: vec![0; count],
             lengths: vec![0; count],
             is_even: false,
             out: 0,
-            planted: 0,
+            built: 0,
         };
         let mut forest = Self {
             first_leaf: nodes.len() - config.cores,
@@ -133,9 +133,9 @@ impl Forest {
             salts,
             rendezvous: config.rendezvous,
             packets: IdVec::from_fn(config.cores, |_| 0),
-            stands: (0..=config.services.len()).map(|_| none()).collect(),
+            sets: (0..=config.services.len()).map(|_| none()).collect(),
             homes: vec![Remembered::UNKNOWN; config.flows].into_iter().collect(),
-            plantings: 0,
+            builds: 0,
         };
         let all: Vec<CoreId> = forest.packets.ids().collect();
         forest.plant(0, &all);
@@ -156,96 +156,96 @@ impl Forest {
         self.count(core, |length| *length -= 1);
     }
 
-    /// Changes the length of every node above a core, in every stand that has the core.
+    /// Changes the length of every node above a core, in every set that has the core.
     #[inline]
     fn count(&mut self, core: CoreId, change: impl Fn(&mut u64)) {
         let leaf = self.first_leaf + core.index();
-        for stand in self.stands.iter_mut().filter(|stand| stand.counts[leaf] > 0) {
-            climb(&self.nodes, leaf, |node| change(&mut stand.lengths[node]));
+        for set in self.sets.iter_mut().filter(|set| set.counts[leaf] > 0) {
+            climb(&self.nodes, leaf, |node| change(&mut set.lengths[node]));
         }
     }
 
-    /// Returns the stand of a service with these eligible cores, ascending.
+    /// Returns the set of a service with these eligible cores, ascending.
     #[inline]
-    pub(super) fn stand(&mut self, service: ServiceId, eligible: &[CoreId]) -> StandId {
+    pub(super) fn set(&mut self, service: ServiceId, eligible: &[CoreId]) -> StandId {
         if eligible.len() == self.packets.len() {
             return StandId(0);
         }
-        let stand = 1 + service.index();
-        if !same(&self.stands[stand].cores, eligible) {
-            self.plant(stand, eligible);
+        let set = 1 + service.index();
+        if !same(&self.sets[set].cores, eligible) {
+            self.plant(set, eligible);
         }
-        StandId(stand)
+        StandId(set)
     }
 
-    /// Rebuilds a stand with these cores.
-    fn plant(&mut self, stand: usize, cores: &[CoreId]) {
-        if self.plantings == u32::MAX {
-            self.plantings = self.stands.len() as u32;
-            self.stands.iter_mut().zip(1..).for_each(|(stand, planted)| stand.planted = planted);
+    /// Rebuilds a set with these cores.
+    fn plant(&mut self, set: usize, cores: &[CoreId]) {
+        if self.builds == u32::MAX {
+            self.builds = self.sets.len() as u32;
+            self.sets.iter_mut().zip(1..).for_each(|(set, built)| set.built = built);
             self.homes.iter_mut().for_each(|home| *home = Remembered::UNKNOWN);
         }
-        self.plantings += 1;
-        let stood = &mut self.stands[stand];
-        stood.planted = self.plantings;
-        stood.cores.clear();
-        stood.cores.extend_from_slice(cores);
-        stood.counts.fill(0);
-        stood.lengths.fill(0);
+        self.builds += 1;
+        let set = &mut self.sets[set];
+        set.built = self.builds;
+        set.cores.clear();
+        set.cores.extend_from_slice(cores);
+        set.counts.fill(0);
+        set.lengths.fill(0);
         for &core in cores {
-            self.put_in(stand, core);
+            self.put_in(set, core);
         }
-        let stood = &mut self.stands[stand];
-        let is_even = |node: &Node| stood.counts[node.children()].windows(2).all(|pair| pair[0] == pair[1]);
-        stood.is_even = self.nodes.iter().all(is_even);
+        let set = &mut self.sets[set];
+        let is_even = |node: &Node| set.counts[node.children()].windows(2).all(|pair| pair[0] == pair[1]);
+        set.is_even = self.nodes.iter().all(is_even);
     }
 
     /// Counts a core among those that may be chosen.
-    fn put_in(&mut self, stand: usize, core: CoreId) {
+    fn put_in(&mut self, set: usize, core: CoreId) {
         let length = 1 + u64::from(self.packets[core]);
-        let stand = &mut self.stands[stand];
+        let set = &mut self.sets[set];
         climb(&self.nodes, self.first_leaf + core.index(), |node| {
-            stand.counts[node] += 1;
-            stand.lengths[node] += length;
+            set.counts[node] += 1;
+            set.lengths[node] += length;
         });
     }
 
     /// Makes a core that was taken out eligible again.
-    pub(super) fn put_back(&mut self, stand: StandId, core: CoreId) {
-        self.stands[stand.0].out -= 1;
-        self.put_in(stand.0, core);
+    pub(super) fn put_back(&mut self, set: StandId, core: CoreId) {
+        self.sets[set.0].out -= 1;
+        self.put_in(set.0, core);
     }
 
     /// Excludes a core from choices. It must be put back before the next event.
-    pub(super) fn take_out(&mut self, stand: StandId, core: CoreId) {
+    pub(super) fn take_out(&mut self, set: StandId, core: CoreId) {
         let length = 1 + u64::from(self.packets[core]);
-        let stand = &mut self.stands[stand.0];
-        stand.out += 1;
+        let set = &mut self.sets[set.0];
+        set.out += 1;
         climb(&self.nodes, self.first_leaf + core.index(), |node| {
-            stand.counts[node] -= 1;
-            stand.lengths[node] -= length;
+            set.counts[node] -= 1;
+            set.lengths[node] -= length;
         });
     }
 
     /// Returns the home: the core of the packet's connection if all cores are idle. It depends only
-    /// on the connection and on the stand, so it is remembered for each flow. No core of the stand
+    /// on the connection and on the set, so it is remembered for each flow. No core of the set
     /// may be taken out.
     #[inline]
-    pub(super) fn home(&mut self, stand: StandId, packet: &Packet) -> CoreId {
-        let planted = self.stands[stand.0].planted;
+    pub(super) fn home(&mut self, set: StandId, packet: &Packet) -> CoreId {
+        let built = self.sets[set.0].built;
         let home = self.homes[packet.flow];
-        if home.key == packet.key && home.planted == planted {
+        if home.key == packet.key && home.built == built {
             return home.core;
         }
-        let core = self.find_home(stand, packet.key);
-        self.homes[packet.flow] = Remembered { key: packet.key, planted, core };
+        let core = self.find_home(set, packet.key);
+        self.homes[packet.flow] = Remembered { key: packet.key, built, core };
         core
     }
 
     #[inline(never)]
-    fn find_home(&self, stand: StandId, key: u64) -> CoreId {
-        let stand = &self.stands[stand.0];
-        self.descend(stand, &stand.counts, key, 0)
+    fn find_home(&self, set: StandId, key: u64) -> CoreId {
+        let set = &self.sets[set.0];
+        self.descend(set, &set.counts, key, 0)
     }
 
     /// Returns the core of the connection's next packet: a long queue lowers a node's bid, and so
@@ -253,15 +253,15 @@ impl Forest {
     ///
     /// As long as home wins, the path is known before the bids are computed.
     #[inline]
-    pub(super) fn choose(&self, stand: StandId, key: u64, home: CoreId) -> CoreId {
-        let stand = &self.stands[stand.0];
+    pub(super) fn choose(&self, set: StandId, key: u64, home: CoreId) -> CoreId {
+        let set = &self.sets[set.0];
         let leaf = self.first_leaf + home.index();
         let mut at = 0;
         while at < self.first_leaf {
             let child = child_above(&self.nodes, at, leaf);
-            let winner = self.winner(stand, &stand.lengths, key, at, self.seen_from(child));
+            let winner = self.winner(set, &set.lengths, key, at, self.seen_from(child));
             if winner != child {
-                return self.descend(stand, &stand.lengths, key, winner);
+                return self.descend(set, &set.lengths, key, winner);
             }
             at = child;
         }
@@ -271,25 +271,25 @@ impl Forest {
     /// Descends from a node to a core, at every node to the child with the highest bid; the home is
     /// outside this node.
     #[inline]
-    fn descend(&self, stand: &Stand, lengths: &[u64], key: u64, from: usize) -> CoreId {
+    fn descend(&self, set: &EligibleCores, lengths: &[u64], key: u64, from: usize) -> CoreId {
         let mut at = from;
         while at < self.first_leaf {
-            at = self.winner(stand, lengths, key, at, Home::ANYWHERE);
+            at = self.winner(set, lengths, key, at, Home::ANYWHERE);
         }
         CoreId::from_index(at - self.first_leaf)
     }
 
     /// Returns the child of a node with the highest bid.
     #[inline]
-    fn winner(&self, stand: &Stand, lengths: &[u64], key: u64, at: usize, home: Home) -> usize {
+    fn winner(&self, set: &EligibleCores, lengths: &[u64], key: u64, at: usize, home: Home) -> usize {
         let children = self.nodes[at].children();
-        match self.siblings(stand, at) {
+        match self.siblings(set, at) {
             Siblings::Only(child) => child,
             Siblings::Even => {
                 let (salts, lengths) = (&self.salts[children.clone()], &lengths[children.clone()]);
                 children.start + (self.rendezvous.highest_bid)(key, salts, lengths, home)
             }
-            Siblings::Uneven => self.by_logarithm(stand, lengths, key, home, children),
+            Siblings::Uneven => self.by_logarithm(set, lengths, key, home, children),
         }
     }
 
@@ -304,23 +304,30 @@ impl Forest {
     }
 
     /// Returns the child with the highest bid if chances are to be proportional to numbers of cores.
-    fn by_logarithm(&self, stand: &Stand, lengths: &[u64], key: u64, home: Home, children: Range<usize>) -> usize {
+    fn by_logarithm(
+        &self,
+        set: &EligibleCores,
+        lengths: &[u64],
+        key: u64,
+        home: Home,
+        children: Range<usize>,
+    ) -> usize {
         let bid = |(place, child): (usize, usize)| {
-            let (cores, length) = (stand.counts[child] as f64, lengths[child] * u64::from(home.permille(place)));
+            let (cores, length) = (set.counts[child] as f64, lengths[child] * u64::from(home.permille(place)));
             (child, Cost::log(score(key, self.salts[child]), cores * cores, length as f64))
         };
-        let bids = children.enumerate().filter(|&(_, child)| stand.counts[child] > 0).map(bid);
+        let bids = children.enumerate().filter(|&(_, child)| set.counts[child] > 0).map(bid);
         highest(bids).expect("a node on the way has a core")
     }
 
     /// Returns how the eligible cores of a node, at least one, are spread over its children.
     #[inline]
-    fn siblings(&self, stand: &Stand, at: usize) -> Siblings {
+    fn siblings(&self, set: &EligibleCores, at: usize) -> Siblings {
         let children = self.nodes[at].children();
-        if stand.is_even && stand.out == 0 || children.start >= self.first_leaf {
+        if set.is_even && set.out == 0 || children.start >= self.first_leaf {
             return Siblings::Even;
         }
-        let counts = &stand.counts;
+        let counts = &set.counts;
         let first = children.clone().find(|&child| counts[child] > 0).expect("a node on the way has a core");
         let each = counts[first];
         if each == counts[at] {
@@ -334,16 +341,16 @@ impl Forest {
 
     /// Panics if a count is not the sum of those below it.
     pub(super) fn check(&self) {
-        for stand in &self.stands {
+        for set in &self.sets {
             let (mut counts, mut lengths) = (vec![0; self.nodes.len()], vec![0; self.nodes.len()]);
-            for &core in &stand.cores {
+            for &core in &set.cores {
                 climb(&self.nodes, self.first_leaf + core.index(), |node| {
                     counts[node] += 1;
                     lengths[node] += 1 + u64::from(self.packets[core]);
                 });
             }
-            assert_eq!(stand.counts, counts, "counts of the tree of cores {:?}", stand.cores);
-            assert_eq!(stand.lengths, lengths, "lengths of the tree of cores {:?}", stand.cores);
+            assert_eq!(set.counts, counts, "counts of the tree of cores {:?}", set.cores);
+            assert_eq!(set.lengths, lengths, "lengths of the tree of cores {:?}", set.cores);
         }
     }
 }
@@ -450,8 +457,8 @@ mod tests {
     }
 
     /// Returns the bids of the children of a node.
-    fn bids(forest: &Forest, stand: StandId, node: usize, key: u64, home: CoreId) -> Vec<f64> {
-        let stand = &forest.stands[stand.0];
+    fn bids(forest: &Forest, set: StandId, node: usize, key: u64, home: CoreId) -> Vec<f64> {
+        let set = &forest.sets[set.0];
         let home = match &forest.nodes[node] {
             parent if parent.cores.contains(&u32::from(home.0)) => {
                 forest.seen_from(child_above(&forest.nodes, node, forest.first_leaf + home.index()))
@@ -459,15 +466,15 @@ mod tests {
             _ => Home::ANYWHERE,
         };
         let bid = |(place, child): (usize, usize)| {
-            let length = (stand.lengths[child] * u64::from(home.permille(place))) as f64;
-            unit_score(score(key, forest.salts[child])) * stand.counts[child] as f64 * 1000.0 / length
+            let length = (set.lengths[child] * u64::from(home.permille(place))) as f64;
+            unit_score(score(key, forest.salts[child])) * set.counts[child] as f64 * 1000.0 / length
         };
         forest.nodes[node].children().enumerate().map(bid).collect()
     }
 
     fn homes(forest: &mut Forest, eligible: &[CoreId], keys: &[u64]) -> Vec<CoreId> {
-        let stand = forest.stand(ServiceId(0), eligible);
-        keys.iter().map(|&key| forest.find_home(stand, key)).collect()
+        let set = forest.set(ServiceId(0), eligible);
+        keys.iter().map(|&key| forest.find_home(set, key)).collect()
     }
 
     fn without(cores: u16, gone: &[u16]) -> Vec<CoreId> {
@@ -493,24 +500,24 @@ mod tests {
         let tree = e5355();
         let mut forest = forest(Some(&tree), 8);
         load(&mut forest, &[2, 0, 1, 3, 0, 0, 4, 1]);
-        let stand = StandId(0);
+        let set = StandId(0);
         let ways = [
             (12345, 3, 2, [(0, [0.3514, 0.1061]), (1, [0.0173, 0.0458]), (4, [0.1110, 0.0869])]),
             (1, 7, 7, [(0, [0.0253, 0.3125]), (2, [0.1019, 0.1666]), (6, [0.0455, 0.4901])]),
         ];
         for (key, home, core, levels) in ways {
             let home = CoreId(home);
-            assert_eq!(forest.find_home(stand, key), home);
+            assert_eq!(forest.find_home(set, key), home);
             for (node, expected) in levels {
-                for (found, expected) in bids(&forest, stand, node, key, home).iter().zip(expected) {
+                for (found, expected) in bids(&forest, set, node, key, home).iter().zip(expected) {
                     assert!((found - expected).abs() < 5.1e-5, "key {key}, node {node}: {found}, not {expected}");
                 }
             }
-            assert_eq!(forest.choose(stand, key, home), CoreId(core));
+            assert_eq!(forest.choose(set, key, home), CoreId(core));
         }
-        let chosen = [2, 3].map(|key| forest.choose(stand, key, forest.find_home(stand, key)));
+        let chosen = [2, 3].map(|key| forest.choose(set, key, forest.find_home(set, key)));
         assert_eq!(chosen, [CoreId(5), CoreId(4)]);
-        assert_eq!([12345, 1, 2, 3].map(|key| forest.find_home(stand, key)), [3, 7, 5, 4].map(CoreId));
+        assert_eq!([12345, 1, 2, 3].map(|key| forest.find_home(set, key)), [3, 7, 5, 4].map(CoreId));
     }
 
     /// A direct implementation of the specification: floats, no counts, every mean computed again.
@@ -564,10 +571,10 @@ mod tests {
                 if eligible.is_empty() || random.below(4) == 0 {
                     eligible = forest.packets.ids().collect();
                 }
-                let stand = forest.stand(ServiceId(0), &eligible);
-                let home = forest.find_home(stand, key);
+                let set = forest.set(ServiceId(0), &eligible);
+                let home = forest.find_home(set, key);
                 assert_eq!(home, naive(&tree, &lengths, &eligible, key, None));
-                assert_eq!(forest.choose(stand, key, home), naive(&tree, &lengths, &eligible, key, Some(home)));
+                assert_eq!(forest.choose(set, key, home), naive(&tree, &lengths, &eligible, key, Some(home)));
                 forest.check();
             }
         }
@@ -579,11 +586,11 @@ mod tests {
         let mut forest = forest(Some(&tree), 8);
         for gone in [[].as_slice(), &[3], &[0, 1, 6], &[0, 2, 3, 4, 5, 6, 7]] {
             let eligible = without(8, gone);
-            let stand = forest.stand(ServiceId(0), &eligible);
+            let set = forest.set(ServiceId(0), &eligible);
             for key in keys(2000) {
-                let home = forest.find_home(stand, key);
+                let home = forest.find_home(set, key);
                 assert!(eligible.contains(&home));
-                assert_eq!(forest.choose(stand, key, home), home);
+                assert_eq!(forest.choose(set, key, home), home);
             }
         }
     }
@@ -628,17 +635,17 @@ mod tests {
         let tree = e5355();
         let mut forest = forest(Some(&tree), 8);
         load(&mut forest, &[2, 0, 1, 3, 0, 0, 4, 1]);
-        let stand = forest.stand(ServiceId(0), &without(8, &[5]));
+        let set = forest.set(ServiceId(0), &without(8, &[5]));
         let mut order = Vec::new();
         for _ in 0..7 {
-            let core = forest.choose(stand, 12345, CoreId(3));
+            let core = forest.choose(set, 12345, CoreId(3));
             assert!(!order.contains(&core) && core != CoreId(5));
-            forest.take_out(stand, core);
+            forest.take_out(set, core);
             order.push(core);
         }
-        order.iter().for_each(|&core| forest.put_back(stand, core));
+        order.iter().for_each(|&core| forest.put_back(set, core));
         forest.check();
-        assert_eq!(forest.choose(stand, 12345, CoreId(3)), order[0]);
+        assert_eq!(forest.choose(set, 12345, CoreId(3)), order[0]);
     }
 
     #[test]

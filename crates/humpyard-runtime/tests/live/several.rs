@@ -17,19 +17,19 @@ use humpyard_traffic::{Sink, TrafficError};
 use crate::ends::{ENDLESS, Failing, full};
 use crate::order::by_flow;
 use crate::panics::{fragile, is_unbearable, sorted};
-use crate::support::{Apart, Ends, Kept, Run, assert_parts_balance, frames};
+use crate::support::{Ends, Kept, Run, SeveralOutcome, assert_parts_balance, frames};
 use crate::watching::{LONG, ask};
 
 /// No packet expires, so all packets go out, and nothing else.
 const INPUT: &str = "gen:messages:packets=30000,expiring=0";
 
-fn account(outcome: &Apart) -> Account {
+fn account(outcome: &SeveralOutcome) -> Account {
     let mut sum = Account::default();
     outcome.measured.iter().for_each(|part| sum.add(part.measured.account()));
     sum
 }
 
-fn summary(outcome: &Apart) -> Summary {
+fn summary(outcome: &SeveralOutcome) -> Summary {
     let parts: Vec<&Measurements> = outcome.measured.iter().map(|part| part.measured.measurements()).collect();
     Measurements::summary_of(&parts, &account(outcome), SameClient::Never, LostOutside::default())
 }
@@ -53,7 +53,7 @@ fn nothing_is_lost_and_flows_leave_as_they_came() {
     let (_, alone) = Run { policy: "fcfs", workers: 0, input: INPUT, ..Run::default() }.go();
     for (policy, keeps_order) in POLICIES {
         for (dispatchers, workers) in [(2, 2), (3, 1)] {
-            let (outcome, left) = Run { policy, workers, input: INPUT, ..Run::default() }.apart(dispatchers);
+            let (outcome, left) = Run { policy, workers, input: INPUT, ..Run::default() }.on_several(dispatchers);
             let (account, summary) = (account(&outcome), summary(&outcome));
             assert_eq!((account.arrived, account.processed, outcome.skipped), (30_000, 30_000, 0), "{policy}");
             assert!(outcome.measured.iter().all(|part| part.measured.account().arrived > 1000), "{policy}");
@@ -74,7 +74,7 @@ fn nothing_is_lost_and_flows_leave_as_they_came() {
 
 #[test]
 fn packets_of_both_directions_are_seen_by_one() {
-    let (outcome, _) = Run { workers: 1, input: INPUT, ..Run::default() }.apart(3);
+    let (outcome, _) = Run { workers: 1, input: INPUT, ..Run::default() }.on_several(3);
     let (alone, _) = Run { workers: 1, input: INPUT, ..Run::default() }.go();
     assert_eq!(outcome.flows, alone.flows, "no flow is with two dispatchers");
     assert_eq!(summary(&outcome).bytes, alone.measured.summary().bytes);
@@ -85,7 +85,7 @@ fn what_finds_no_room_is_dropped_and_counted() {
     let pace = Some(Pace::PacketsPerSecond(1e9));
     for policy in ["hrw", "drr", "fcfs"] {
         let run = Run { policy, workers: 1, packets: 8, pace, overload: Overload::Drop, ..Run::default() };
-        let (outcome, _) = run.apart(2);
+        let (outcome, _) = run.on_several(2);
         let account = account(&outcome);
         assert!(account.arrived == 20_000 && account.dropped_total() > 0 && account.processed > 0, "{account:?}");
     }
@@ -103,7 +103,7 @@ fn panics_cost_their_packets_alone_and_the_first_is_told() {
         quarantine: Some(Box::new(aside.clone())),
         ..Ends::new(run.source())
     };
-    let outcome = run.apart_into(2, ends, &AtomicBool::new(false)).expect("panics end nothing");
+    let outcome = run.on_several_into(2, ends, &AtomicBool::new(false)).expect("panics end nothing");
     assert_parts_balance(&outcome);
     let dropped: Vec<_> = outcome.out.dropped().collect();
     assert_eq!(dropped, [(DropReason::ServicePanicked, unbearable.len() as u64)]);
@@ -116,7 +116,7 @@ fn a_sink_that_fails_ends_the_run_with_its_error() {
     for (input, room) in [(ENDLESS, 0), (ENDLESS, 5_000), ("gen:poisson:packets=10", u64::MAX)] {
         let run = Run { input, ..Run::default() };
         let ends = Ends { sink: Some(Box::new(Failing(room))), ..Ends::new(run.source()) };
-        let error = run.apart_into(2, ends, &AtomicBool::new(false)).expect_err("the sink fails");
+        let error = run.on_several_into(2, ends, &AtomicBool::new(false)).expect_err("the sink fails");
         assert!(matches!(error, RunError::Traffic(_)), "{error}");
         assert_eq!(error.to_string(), full().to_string());
     }
@@ -125,7 +125,7 @@ fn a_sink_that_fails_ends_the_run_with_its_error() {
 #[test]
 fn a_dispatcher_that_fails_ends_the_run_with_its_error() {
     let run = Run { flows: 4, packets: 64, input: "gen:messages:packets=1000000000", ..Run::default() };
-    let error = run.apart_into(2, Ends::new(run.source()), &AtomicBool::new(false)).expect_err("too many flows");
+    let error = run.on_several_into(2, Ends::new(run.source()), &AtomicBool::new(false)).expect_err("too many flows");
     assert!(error.to_string().contains("flows"), "{error}");
 }
 
@@ -154,7 +154,7 @@ fn every_end_leaves_accounts_that_balance() {
             let stop = Arc::new(AtomicBool::new(false));
             let sink = stops.then(|| Box::new(Ending(Arc::clone(&stop))) as Box<dyn Sink + Send>);
             let started = Instant::now();
-            let outcome = run.apart_into(2, Ends { sink, ..Ends::new(run.source()) }, &stop).expect("a good end");
+            let outcome = run.on_several_into(2, Ends { sink, ..Ends::new(run.source()) }, &stop).expect("a good end");
             assert_parts_balance(&outcome);
             // If the next packet comes later, there is nothing to wait for.
             assert!(stops || pace.is_some() || started.elapsed() >= soon);
@@ -171,7 +171,7 @@ fn every_end_leaves_accounts_that_balance() {
 fn packets_keep_their_pace() {
     let pace = Some(Pace::PacketsPerSecond(10_000.0));
     let run = Run { pace, input: "gen:messages:packets=2000", overload: Overload::Drop, ..Run::default() };
-    let (outcome, _) = run.apart(2);
+    let (outcome, _) = run.on_several(2);
     // From the first packet to the last it is 200 ms, whichever dispatcher has them.
     assert!(summary(&outcome).duration_ns >= 199_900_000, "{}", summary(&outcome).duration_ns);
     assert_eq!(account(&outcome).arrived, 2000);
@@ -179,7 +179,7 @@ fn packets_keep_their_pace() {
 
 #[test]
 fn threads_are_told_apart() {
-    let (outcome, _) = Run { workers: 2, ..Run::default() }.apart(2);
+    let (outcome, _) = Run { workers: 2, ..Run::default() }.on_several(2);
     let threads: Vec<Thread> = outcome.seats.iter().map(|seat| seat.thread).collect();
     let (one, worker) = (Thread::OneDispatcher, Thread::Worker);
     assert_eq!(threads, [one(0), worker(0), worker(1), one(1), worker(2), worker(3), Thread::Reader, Thread::Writer]);
@@ -192,7 +192,7 @@ fn a_run_tells_how_it_stands() {
     let stop = AtomicBool::new(false);
     let (outcome, last) = thread::scope(|scope| {
         let ends = Ends { watched: Some(watched), sink: Some(Box::new(Failing(u64::MAX))), ..Ends::new(run.source()) };
-        let running = scope.spawn(|| run.apart_into(2, ends, &stop));
+        let running = scope.spawn(|| run.on_several_into(2, ends, &stop));
         let started = Instant::now();
         let mut last = ask(&mut watch, 20);
         while last.sampled.is_empty() && started.elapsed() < LONG {

@@ -26,7 +26,7 @@ use humpyard_traffic::{Classifier, ClassifierConfig, Sink, Source, Spread, Traff
 pub(crate) type Outcome = humpyard_runtime::Outcome<AnyMeasured>;
 
 /// The outcome of a run of several dispatchers.
-pub(crate) type Apart = humpyard_runtime::Outcome<Vec<Part<AnySteer, AnyShare, AnyAllocate>>>;
+pub(crate) type SeveralOutcome = humpyard_runtime::Outcome<Vec<Part<AnySteer, AnyShare, AnyAllocate>>>;
 
 type AnyMeasured = Measured<AnySteer, AnyShare, AnyAllocate>;
 
@@ -181,10 +181,10 @@ impl Run<'_> {
     }
 
     /// Runs it with this number of dispatchers, each with its workers and packets.
-    pub(crate) fn apart(self, dispatchers: usize) -> (Apart, Vec<Frame>) {
+    pub(crate) fn on_several(self, dispatchers: usize) -> (SeveralOutcome, Vec<Frame>) {
         let kept = Kept::default();
         let ends = Ends { sink: Some(Box::new(kept.clone())), ..Ends::new(self.source()) };
-        let outcome = self.apart_into(dispatchers, ends, &AtomicBool::new(false));
+        let outcome = self.on_several_into(dispatchers, ends, &AtomicBool::new(false));
         let outcome = outcome.unwrap_or_else(|error| panic!("{}: {error}", self.policy));
         assert_parts_balance(&outcome);
         let frames = kept.take();
@@ -193,7 +193,12 @@ impl Run<'_> {
     }
 
     /// Runs it with this number of dispatchers, and with these sources, sinks and observers.
-    pub(crate) fn apart_into(self, dispatchers: usize, ends: Ends, stop: &AtomicBool) -> Result<Apart, RunError> {
+    pub(crate) fn on_several_into(
+        self,
+        dispatchers: usize,
+        ends: Ends,
+        stop: &AtomicBool,
+    ) -> Result<SeveralOutcome, RunError> {
         let one = || {
             let (measured, classifier) = self.mechanism(self.workers, self.packets)?;
             Ok::<_, RunError>(Dispatching {
@@ -308,7 +313,7 @@ impl Ends {
 
 /// Panics unless the accounts of each dispatcher and of all balance and agree, and no packet is
 /// held.
-pub(crate) fn assert_parts_balance(outcome: &Apart) {
+pub(crate) fn assert_parts_balance(outcome: &SeveralOutcome) {
     assert_eq!(outcome.unaccounted, None);
     let mut sum = Account::default();
     for part in &outcome.measured {

@@ -21,7 +21,7 @@ pub(super) const OVERLOADS: &str = "three times";
 pub(super) const CLIENT_LIMIT: u32 = 256;
 
 rows! {
-    pub(super) COLUMNS, fn row(place: Place, policy: &str, (sender, verdict): &(Sender, FlowVerdict), came: Came) {
+    pub(super) COLUMNS, fn row(place: Place, policy: &str, (sender, verdict): &(Sender, FlowVerdict), came: FlowRun) {
         integer cores = place.cores, integer draw = place.draw, text policy = policy,
         text flow = verdict.reservation.name.as_str(), text service = verdict.reservation.service.as_str(),
         text sends = if sender.keeps { KEEPS } else { OVERLOADS }, real engines = verdict.engines,
@@ -39,7 +39,7 @@ pub(super) struct Place {
 
 /// The results of one flow.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Came {
+pub(super) struct FlowRun {
     pub(super) max_ns: u64,
     pub(super) p50_ns: u64,
     pub(super) packets: u64,

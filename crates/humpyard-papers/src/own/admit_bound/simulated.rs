@@ -10,7 +10,7 @@ use humpyard_sim::{Disturbance, Interrupted, Interruptions, Simulation, simulate
 
 use super::flows::Capture;
 use super::flows::{
-    CLIENT_LIMIT, COLUMNS, Came, Place, SETTING, beyond, bound_ns, held, keeping, plot, rest, row, senders, told,
+    CLIENT_LIMIT, COLUMNS, FlowRun, Place, SETTING, beyond, bound_ns, held, keeping, plot, rest, row, senders, told,
 };
 use super::traffic::Sender;
 use crate::harness::{About, Experiment, Note, Plots, Row, Rows, Scale, Table, TableRow, held_order, unstopped};
@@ -189,8 +189,8 @@ fn run(
 }
 
 /// Returns the results of a flow, which has two kinds of packets.
-fn came(kinds: &[ServiceSummary], bound_ns: f64) -> Came {
-    Came {
+fn came(kinds: &[ServiceSummary], bound_ns: f64) -> FlowRun {
+    FlowRun {
         max_ns: kinds.iter().map(|kind| kind.delay_ns.max).max().unwrap_or(0),
         p50_ns: kinds.iter().map(|kind| kind.delay_ns.p50).max().unwrap_or(0),
         packets: kinds.iter().map(|kind| kind.packets).sum(),

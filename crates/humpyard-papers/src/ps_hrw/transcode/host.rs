@@ -26,7 +26,7 @@ type Transcoded = Result<Vec<u8>, Failure>;
 
 /// The result of a run.
 #[derive(Clone, Debug)]
-pub(super) struct Came {
+pub(super) struct HostRun {
     pub(super) summary: Summary,
     pub(super) account: Account,
     /// The results of each stream's groups, in order.
@@ -81,7 +81,7 @@ fn work(core: CoreId, seat: &Seat, jobs: &Receiver<Job>, done: &Sender<Done>) {
 ///
 /// # Errors
 /// If a policy rejects the configuration.
-pub(super) fn run(trial: &Trial<'_>) -> Result<Came, LabError> {
+pub(super) fn run(trial: &Trial<'_>) -> Result<HostRun, LabError> {
     let seats = seats(trial.workers);
     thread::scope(|scope| {
         let (done_in, done) = channel();
@@ -271,11 +271,11 @@ impl<'a> Dispatcher<'a> {
         self.streams[stream][number] = Some(result);
     }
 
-    fn came(self) -> Came {
+    fn came(self) -> HostRun {
         assert!(self.account.holds(), "{}", self.account);
         let gops = self.account.gops_in.max(1) as f64;
         let streams = self.streams.into_iter().map(|stream| stream.into_iter().flatten().collect());
-        Came {
+        HostRun {
             summary: self.measured.summary(),
             streams: streams.collect(),
             decision_mean_ns: self.deciding.as_nanos() as f64 / gops,

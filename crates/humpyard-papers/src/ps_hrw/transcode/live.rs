@@ -7,7 +7,7 @@ use humpyard_transcode::Transcoder;
 use super::super::paper::PAPER;
 use super::super::shown::{Shown, text};
 use super::films::{Stream, streams};
-use super::host::{Came, Trial, run};
+use super::host::{HostRun, Trial, run};
 use crate::harness::{About, Experiment, Note, Plots, Range, Row, Rows, Scale, Table, group, rows, short, thread_time};
 use humpyard_lab::LabError;
 use humpyard_plot::statistics::Statistic;
@@ -27,8 +27,8 @@ const RUNS: (usize, usize) = (1, 5);
 const IN_ORDER: [&str; 2] = ["conn", "hrw"];
 
 rows! {
-    COLUMNS, fn row(policy: &str, number: usize, same: usize, came: &Came) {
-        let Came { summary, account, .. } = came;
+    COLUMNS, fn row(policy: &str, number: usize, same: usize, came: &HostRun) {
+        let HostRun { summary, account, .. } = came;
         let utilization = Range::of(summary.cores_detail.iter().map(|core| core.utilization));
     } => {
         text policy = policy, integer run = number, integer streams = came.streams.len(),
@@ -77,15 +77,15 @@ impl Alone {
     }
 
     /// Returns the number of groups that are equal byte for byte, in the same places.
-    fn same(&self, came: &Came) -> usize {
+    fn same(&self, came: &HostRun) -> usize {
         let pairs = self.streams.iter().flatten().zip(came.streams.iter().flatten());
         pairs.filter(|(alone, came)| came.as_ref().is_ok_and(|came| came == *alone)).count()
     }
 }
 
 /// Rejects a run that lost a group of pictures, changed one, or the order of a film whose policy promises it.
-fn check(policy: &str, same: usize, came: &Came) -> Result<(), LabError> {
-    let Came { summary, account, .. } = came;
+fn check(policy: &str, same: usize, came: &HostRun) -> Result<(), LabError> {
+    let HostRun { summary, account, .. } = came;
     let is_whole = account.gops_in == account.gops_out && account.dropped_in_all() == 0;
     let is_same = same as u64 == account.gops_in;
     let is_in_order = !IN_ORDER.contains(&policy) || summary.order.fraction == 0.0;

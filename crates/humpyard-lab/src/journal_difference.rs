@@ -16,7 +16,7 @@ use crate::figures::{counted, time};
 
 /// Where a replay parts from its journal.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Parting {
+pub struct JournalDifference {
     /// The line of the journal, from 1.
     pub line: u64,
     /// When, in ns since the start.
@@ -67,7 +67,7 @@ pub(crate) struct Playing<'a> {
     steered: Vec<String>,
     pub(crate) records: u64,
     named: Named,
-    pub(crate) divergence: Option<Parting>,
+    pub(crate) divergence: Option<JournalDifference>,
 }
 
 /// What flows and the packets in slots are called.
@@ -163,7 +163,7 @@ impl<'a> Playing<'a> {
             let words = self.words(record, &divergence);
             let expected = self.named.text(&divergence.expected.event);
             let found = divergence.answer.map_or(divergence.found, |answer| self.named.text(&answer));
-            self.divergence = Some(Parting { line, time_ns: record.now.as_ns(), expected, found, words });
+            self.divergence = Some(JournalDifference { line, time_ns: record.now.as_ns(), expected, found, words });
             return Ok(false);
         }
         self.named.note(&record.event);
