@@ -44,14 +44,10 @@ impl Allocate for Never {
 
 /// The packets, their queues, and the policies that order them.
 ///
-/// The policies present determine the layout of the queues:
-///
-/// * With a steering policy there is one queue for each core. A policy with a wider reach adds one
-///   for each element and one for all cores.
-/// * Without steering but with an allocation there is one queue for each service.
-/// * Otherwise there is one queue for all.
-///
-/// Each queue has its own sharing policy.
+/// The policies determine the queues, each of which has its own sharing policy:
+/// * with steering, one queue for each core; with a wider reach also one for each element and one for all cores;
+/// * without steering but with an allocation, one queue for each service;
+/// * otherwise one queue for all.
 ///
 /// After every call a driver calls [`Scheduler::next_effect`] until it returns `None`.
 #[derive(Debug)]
@@ -63,8 +59,7 @@ pub struct Scheduler<S, Q, A> {
     pub(super) steer: Family<S, Steering<S>>,
     pub(super) allocation: Family<A, Allocation<A>>,
     pub(super) estimate: Estimator,
-    /// Possible users of timers: the policies that keep time count as one, and each packet at the
-    /// exit as one.
+    /// Possible users of timers: the policies that keep time count as one, and each packet at the exit as one.
     pub(super) timekeepers: u64,
 
     // The packets.
@@ -74,8 +69,8 @@ pub struct Scheduler<S, Q, A> {
     pub(super) candidates: IdSet<QueueId>,
     /// Packets that were dropped after they had a slot, until the driver has fetched them.
     pub(super) dropped: Line,
-    /// Whether there may be such packets, packets that leave the exit, or cores that begin to
-    /// switch. Cleared when the driver asks and there is none.
+    /// Whether there may be such packets, packets that leave the exit, or cores that begin to switch. Cleared when
+    /// the driver asks and there is none.
     pub(super) is_pending: bool,
     /// The weights that clients were given on the way, for sharing policies that come later.
     pub(super) reweighed: IdVec<ClientId, Option<Weight>>,
@@ -91,9 +86,9 @@ pub struct Scheduler<S, Q, A> {
     pub(super) exit: Option<ExitBuffer>,
     pub(super) split: Option<Splitter>,
     pub(super) journal: Option<Box<dyn Journal + Send>>,
-    /// Whether the run has none of the rare features. These are chains, split flows, limits of
-    /// queues or clients, cores with several queues, and a journal. Also, no policy has taken over,
-    /// no core has come or gone, and no client has been withheld. Each call checks this flag once.
+    /// Whether the run has none of the rare features. These are chains, split flows, limits of queues or clients,
+    /// cores with several queues, and a journal. Also, no policy has taken over, no core has come or gone, and no
+    /// client has been withheld. Each call checks this flag once.
     pub(super) is_plain: bool,
 
     // The account.
@@ -104,12 +99,10 @@ pub struct Scheduler<S, Q, A> {
 }
 
 impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
-    /// Returns a scheduler for this run; `share` makes the sharing policy of each queue. All memory
-    /// is allocated here.
+    /// Returns a scheduler; `share` makes the sharing policy of each queue. All memory is allocated here.
     ///
     /// # Errors
-    /// The error of `share`, an error of [`SchedulerConfig::check`], or policies that do not work
-    /// together.
+    /// The error of `share`, an error of [`SchedulerConfig::check`], or policies that do not work together.
     pub fn new(
         config: &SchedulerConfig,
         steer: Option<S>,
@@ -199,12 +192,11 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         answer
     }
 
-    /// Returns a core that has room and may have a packet waiting for it. `None`: there is no such
-    /// core. Call [`Scheduler::next`] for the core, and repeat until `None`: then no core can take
-    /// more packets.
+    /// Returns a core that has room and may have a packet waiting for it. `None`: there is no such core. Call
+    /// [`Scheduler::next`] for the core, and repeat until `None`: then no core can take more packets.
     ///
-    /// Cores come by ascending queue; within a queue in the order in which the allocation, or else
-    /// the sharing policy, places packets.
+    /// Cores come by ascending queue; within a queue in the order in which the allocation, or else the sharing
+    /// policy, places packets.
     #[inline(always)]
     pub fn next_core(&mut self, now: Time) -> Option<CoreId> {
         let (_, core) = self.find_core(now)?;
@@ -235,8 +227,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
 
     /// Returns the packet that `core` serves next. `None`: no packet waits that it may serve.
     ///
-    /// A driver may call this again before the first packet is complete, to hand a core several
-    /// packets in a row.
+    /// A driver may call this again before the first packet is complete, to hand a core several packets in a row.
     #[inline]
     pub fn next(&mut self, now: Time, core: CoreId) -> Option<Dispatch> {
         let (slot, cold) = self.take(now, core)?;
@@ -272,8 +263,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         &self.slab.get(slot).packet
     }
 
-    /// Completes the packet in `slot`; its core was busy with it for `busy`. The packet goes on to
-    /// the next service of its chain, if there is one.
+    /// Completes the packet in `slot`; its core was busy with it for `busy`. The packet goes on to the next service
+    /// of its chain, if there is one.
     ///
     /// # Panics
     /// If it was not in service.
@@ -282,8 +273,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.finish(now, slot, busy, false)
     }
 
-    /// Ends the packet in `slot`, even if its chain has more services: its service has consumed or
-    /// dropped it. Without chains and an exit this equals [`Scheduler::on_completion`].
+    /// Ends the packet in `slot`, even if its chain has more services: its service has consumed or dropped it.
+    /// Without chains and an exit this equals [`Scheduler::on_completion`].
     ///
     /// # Panics
     /// If it was not in service.
@@ -310,10 +301,9 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         done
     }
 
-    /// Returns the next effect of the last call: first packets that are dropped, then packets that
-    /// leave, then cores that switch. Call it until it returns `None`, after every call that
-    /// reports an event and after every packet handed out. A dispatch may leave other cores without
-    /// packets.
+    /// Returns the next effect of the last call: first packets that are dropped, then packets that leave, then cores
+    /// that switch. Call it until it returns `None`, after every call that reports an event and after every packet
+    /// handed out. A dispatch may leave other cores without packets.
     #[inline(always)]
     pub fn next_effect(&mut self) -> Option<Effect> {
         if self.is_pending { self.find_effect() } else { None }
@@ -391,8 +381,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.note(|| Event::Switched(core));
     }
 
-    /// Returns when a policy, or a packet at the exit, needs [`Scheduler::on_timeout`]. `None`: no
-    /// timer is set. Call it after every event.
+    /// Returns when [`Scheduler::on_timeout`] is due. `None`: no timer is set. Call it after every event.
     #[inline]
     pub fn next_timeout(&self) -> Option<Time> {
         if !self.keeps_time() {
@@ -404,8 +393,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         Time::earlier(Time::earlier(steer, allocate), exit)
     }
 
-    /// Whether a policy, or a packet at the exit, may set a timer. If not, a driver need not call
-    /// [`Scheduler::next_timeout`].
+    /// Whether a timer may ever be set. If not, a driver need not call [`Scheduler::next_timeout`].
     #[inline]
     pub fn keeps_time(&self) -> bool {
         self.timekeepers > 0
@@ -418,7 +406,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         u64::from(steers || allocates) + self.waiting_out
     }
 
-    /// The time that [`Scheduler::next_timeout`] named has come.
+    /// Handles that the time of [`Scheduler::next_timeout`] has come.
     pub fn on_timeout(&mut self, now: Time) {
         self.expect_settled();
         self.advance(now);
@@ -446,8 +434,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.note(|| Event::ClientEnd(client));
     }
 
-    /// Ends the flow. None of its packets may be held or wait at the exit. Its id may be used
-    /// again.
+    /// Ends the flow. None of its packets may be held or wait at the exit. Its id may be used again.
     pub fn on_flow_end(&mut self, now: Time, flow: FlowId) {
         self.advance(now);
         if let Some(steer) = self.steer.as_mut() {
@@ -470,14 +457,14 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.note(|| Event::Weight(client, weight));
     }
 
-    /// Whether the estimator or a journal may look at the work that a driver puts into a packet that arrives. If
-    /// not, a driver need not find it out.
+    /// Whether the estimator or a journal may look at the work that a driver puts into a packet that arrives. If not,
+    /// a driver need not find it out.
     #[inline(always)]
     pub fn heeds_work(&self) -> bool {
         self.estimate.heeds_driver() || self.journal.is_some()
     }
 
-    /// Whether packets are estimated by a table of just these lines, one for each service.
+    /// Whether the estimator is a table with exactly these entries, one for each service.
     pub(crate) fn estimates_by(&self, lines: &[LinearCost]) -> bool {
         self.estimate.is_table(lines)
     }
@@ -513,14 +500,13 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.account.held + self.waiting_out >= self.plan.packets_max
     }
 
-    /// How many packets more may be held.
+    /// Returns how many more packets may be held.
     #[inline]
     pub fn room(&self) -> u64 {
         self.plan.packets_max.saturating_sub(self.account.held + self.waiting_out)
     }
 
-    /// Whether a packet that arrives at a full run may push out another, so that its client
-    /// matters.
+    /// Whether a packet that arrives at a full run may push out another, so that its client matters.
     #[inline]
     pub fn pushes_out(&self) -> bool {
         self.plan.push_out
@@ -683,7 +669,7 @@ fn cores_of<A: Allocate>(plan: &Plan, allocation: Option<&Allocation<A>>) -> IdV
     IdVec::from_fn(plan.cores, core)
 }
 
-/// The queues of a plan, which know the cores that pull from them; `moves` says whether any core may come to.
+/// Returns the queues of a plan. Each knows how many cores pull from it; with `moves`, any core may come to.
 fn queues_of<Q: Share>(
     plan: &Plan,
     cores: &IdVec<CoreId, Core>,
