@@ -38,6 +38,8 @@ pub struct Kernel {
     receiver: Arc<dyn Receiver>,
     /// Time that receiving a packet and giving it to a processor takes.
     receive: Time,
+    /// Time until a processor that has received serves again.
+    resume: Time,
     /// Packets that may wait to be received by a processor.
     ring: usize,
     found: Received,
@@ -47,7 +49,14 @@ impl Kernel {
     /// Returns a kernel whose processors take this time to receive a packet and give it to another.
     /// At most `ring` packets may wait to be received by each processor.
     pub fn new(receiver: Arc<dyn Receiver>, receive: Time, ring: usize) -> Self {
-        Self { receiver, receive, ring: ring.max(1), found: Received::default() }
+        Self { receiver, receive, resume: Time::ZERO, ring: ring.max(1), found: Received::default() }
+    }
+
+    /// Sets the time that a processor takes to go back from receiving to serving: its caches have
+    /// other data by then.
+    #[must_use]
+    pub fn with_resume(self, resume: Time) -> Self {
+        Self { resume, ..self }
     }
 
     /// Returns the counts, which are updated while the kernel runs.
@@ -90,6 +99,8 @@ struct Processor {
     /// takes.
     next: Option<(Slot, Time)>,
     is_busy: bool,
+    /// Whether it has received since it last served.
+    has_received: bool,
     received: Time,
 }
 
@@ -232,8 +243,10 @@ impl<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>> Running<S, Q, A, W> 
             processor.polled.extend(processor.ring.drain(..polled));
             let time = Time::from_ns(self.kernel.receive.as_ns() * polled as u64);
             processor.received += time;
+            processor.has_received = true;
             self.agenda.begin(core, now + time, Doing::Switch);
         } else if let Some((slot, work)) = processor.next.take() {
+            let work = if mem::take(&mut processor.has_received) { work + self.kernel.resume } else { work };
             self.agenda.begin(core, now + work, Doing::Packet(slot, work));
         } else {
             return;
@@ -316,7 +329,7 @@ mod tests {
 
     /// Runs packets of these flows, which come at these times: 100 ns to receive one, 500 ns to serve
     /// it on the processor of its flow.
-    fn came(ring: usize, queue: u32, packets: &[(u32, u64)]) -> KernelRun {
+    fn came(ring: usize, queue: u32, resume: u64, packets: &[(u32, u64)]) -> KernelRun {
         let mut config = SchedulerConfig { flows: 2, in_flight: 1, ..SchedulerConfig::new(2) };
         config.limits.queue = queue;
         let packet = |&(flow, at)| Packet { arrival: Time::from_ns(at), flow: FlowId(flow), ..Packet::default() };
@@ -327,7 +340,7 @@ mod tests {
         let delays = Delays::default();
         let measured = Measured::new(policy.build(&config).unwrap(), Measurements::new(&config));
         let measured = measured.with_observer(Box::new(delays.clone()));
-        let kernel = Kernel::new(Arc::new(First), Time::from_ns(100), ring);
+        let kernel = Kernel::new(Arc::new(First), Time::from_ns(100), ring).with_resume(Time::from_ns(resume));
         let found = kernel.received();
         let driven = drive(kernel, 2, costs, measured, Packets::new(packets, Feed::Arrivals)).unwrap();
         let delays = delays.0.lock().unwrap().clone();
@@ -341,7 +354,7 @@ mod tests {
 
     #[test]
     fn a_packet_is_received_and_then_served_where_the_policy_sends_it() {
-        let came = came(8, 8, &[(1, 1_000), (0, 5_000)]);
+        let came = came(8, 8, 0, &[(1, 1_000), (0, 5_000)]);
         assert_eq!(came.delays, [(1, 600), (0, 600)]);
         assert_eq!((came.dropped, came.lost, came.receiving), (0, 0, [200, 0]));
     }
@@ -351,24 +364,31 @@ mod tests {
         // The first packet is served from 1,100 to 1,600. Three that have come since are received
         // by 1,900. Then the second packet of the first processor is served until 2,400, as the
         // other processor's is.
-        let came = came(8, 8, &[(0, 1_000), (1, 1_200), (0, 1_300), (1, 1_400)]);
+        let came = came(8, 8, 0, &[(0, 1_000), (1, 1_200), (0, 1_300), (1, 1_400)]);
         assert_eq!(came.delays, [(0, 600), (0, 1_100), (1, 1_200), (1, 1_500)]);
         assert_eq!(came.receiving, [400, 0]);
     }
 
     #[test]
+    fn a_processor_that_has_received_takes_longer_for_the_next_packet() {
+        // The second comes while the first is served, and is served without another in between.
+        let came = came(8, 8, 50, &[(1, 1_000), (0, 5_000), (0, 5_000)]);
+        assert_eq!(came.delays, [(1, 600), (0, 750), (0, 1_250)]);
+    }
+
+    #[test]
     fn a_full_ring_loses_packets_and_a_full_queue_drops_them() {
         let at_once: Vec<(u32, u64)> = (0..8).map(|_| (1, 1_000)).collect();
-        let lost = came(3, 8, &at_once);
+        let lost = came(3, 8, 0, &at_once);
         assert_eq!((lost.delays.len(), lost.dropped, lost.lost), (3, 0, 5));
-        let dropped = came(8, 2, &at_once);
+        let dropped = came(8, 2, 0, &at_once);
         assert_eq!((dropped.delays.len(), dropped.dropped, dropped.lost), (2, 6, 0), "all are handed on at once");
     }
 
     #[test]
     fn a_processor_that_receives_all_the_time_serves_nothing() {
         let flood: Vec<(u32, u64)> = (0..1_000).map(|packet| (0, 1_000 + 90 * packet)).collect();
-        let came = came(16, 8, &flood);
+        let came = came(16, 8, 0, &flood);
         let first_done = came.delays[0].1;
         assert!(first_done > 80_000, "it receives until none comes any more: {first_done}");
         assert!(came.lost > 50 && came.dropped > 800, "{} {}", came.lost, came.dropped);

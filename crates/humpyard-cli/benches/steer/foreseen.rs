@@ -1,8 +1,9 @@
 //! What the simulator foresees, beside what happens.
 //!
-//! Costs come from two runs with other traffic than is compared: many flows on one processor, and one
-//! flow that goes to the other. The buckets of each traffic come from a record at a low rate, whose
-//! packets are multiplied. So nothing is fitted to what is compared.
+//! Costs come from runs with other traffic than is compared: many flows on one processor, one flow
+//! that goes to the other, and one that is handed to the processor that receives it. The buckets of
+//! each traffic come from a record at a low rate, whose packets are multiplied. So nothing is fitted
+//! to what is compared.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -40,6 +41,8 @@ pub(crate) struct Costs {
     pub(crate) hand_over: f64,
     /// The second processor, which forwards.
     pub(crate) forward: f64,
+    /// The first processor, to go back from receiving to forwarding.
+    pub(crate) resume: f64,
 }
 
 /// A figure of a contender: live, by simulation, and how far apart they may be.
@@ -68,15 +71,25 @@ impl Figure {
 impl Costs {
     /// Measures them where processors have as much to do as they can: each packet takes longer when they often wake.
     fn measure(bed: &Bed, alone: f64, due: f64, seconds: f64) -> Result<Self, String> {
-        let goes = (0..FLOWS_TRIED)
-            .map(|flow| Measurement::take(bed, &Traffic::one(flow), &Contender::HRW, 0, due, seconds))
-            .find(|goes| !goes.as_ref().is_ok_and(|goes| goes.taken[0] > goes.taken[1]))
-            .ok_or("hrw sends no flow to the second processor")??;
-        Ok(Self {
-            alone: 1e9 / alone,
-            hand_over: 1e9 * goes.taken[0] / goes.sent,
-            forward: 1e9 * goes.taken[1] / goes.received,
-        })
+        let (mut goes, mut stays) = (None, None);
+        for flow in 0..FLOWS_TRIED {
+            let measured = Measurement::take(bed, &Traffic::one(flow), &Contender::HRW, 0, due, seconds)?;
+            let is_second = measured.busy[1] > measured.busy[0];
+            *(if is_second { &mut goes } else { &mut stays }) = Some(measured);
+            if let (Some(goes), Some(stays)) = (&goes, &stays) {
+                return Ok(Self::of(alone, goes, stays));
+            }
+        }
+        Err("hrw sends all flows to the same processor".to_owned())
+    }
+
+    /// Returns the costs that show when a flow goes to the second processor, and when it stays on the first.
+    fn of(alone: f64, goes: &Measurement, stays: &Measurement) -> Self {
+        let hand_over = 1e9 * goes.taken[0] / goes.sent;
+        let forward = 1e9 * goes.taken[1] / goes.received;
+        // What the first processor has left, for each packet that it forwards.
+        let left = (1e9 - hand_over * stays.sent) / stays.received;
+        Self { alone: 1e9 / alone, hand_over, forward, resume: (left - forward).max(0.0) }
     }
 }
 
@@ -123,14 +136,15 @@ fn multiplied(record: &SteerRecord, rate: f64, cost_ns: f64) -> SteerRecord {
 }
 
 /// Writes a record and returns what `humpyard steer --from` says of one policy.
-fn foresee(record: &SteerRecord, way: Way, hand_over: f64, path: &Path) -> Result<Value, String> {
+fn foresee(record: &SteerRecord, way: Way, costs: Costs, path: &Path) -> Result<Value, String> {
     let mut lines = vec![serde_json::to_string(&record.head).map_err(|error| error.to_string())?];
     for sample in &record.samples {
         lines.push(serde_json::to_string(sample).map_err(|error| error.to_string())?);
     }
     std::fs::write(path, lines.join("\n") + "\n").map_err(|error| format!("{}: {error}", path.display()))?;
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_humpyard"));
-    command.args(["steer", "--json", "--quiet", "--hand-over", &format!("{hand_over:.0}ns"), "--from"]).arg(path);
+    let [hand_over, resume] = [costs.hand_over, costs.resume].map(|cost| format!("{cost:.0}ns"));
+    command.args(["steer", "--json", "--quiet", "--hand-over", &hand_over, "--resume", &resume, "--from"]).arg(path);
     let name = match way {
         Way::Steer(policy, options) => {
             let guard = options.split_whitespace().filter(|&option| option != "--inner");
@@ -172,7 +186,7 @@ pub(crate) fn foreseen(
             let inner = matches!(contender.how, Way::Steer(_, options) if options.contains("--inner"));
             let cost = if matches!(contender.how, Way::None) { costs.alone } else { costs.forward };
             let record = multiplied(&records[usize::from(inner)], due, cost);
-            let said = foresee(&record, contender.how, costs.hand_over, &path("replayed.jsonl"))?;
+            let said = foresee(&record, contender.how, costs, &path("replayed.jsonl"))?;
             let turns: Vec<&Measurement> = measured
                 .iter()
                 .filter(|turn| turn.traffic == traffic.name && turn.contender == contender.name)
@@ -198,7 +212,7 @@ fn figures(turns: &[&Measurement], due: f64, foreseen: &Value) -> Vec<Figure> {
     vec![
         figure("received k/s", &|turn| turn.received / 1e3, due * (1.0 - dropped) / 1e3, &ratio),
         figure("dropped %", &|turn| 100.0 * turn.dropped, 100.0 * dropped, &|_| 100.0 * POINTS),
-        figure("utilization %", &|turn| 50.0 * (turn.taken[0] + turn.taken[1]), utilization(foreseen), &ratio),
+        figure("utilization %", &|turn| 50.0 * (turn.busy[0] + turn.busy[1]), utilization(foreseen), &ratio),
     ]
 }
 

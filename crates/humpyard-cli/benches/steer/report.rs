@@ -180,10 +180,12 @@ pub(crate) fn simulated(all: &[Simulated]) {
 /// What the simulator foresees beside what happened: medians, and `!` where they are too far apart.
 pub(crate) fn foreseen(costs: &Costs, all: &[Beside]) {
     println!(
-        "\nA packet costs the first processor {:.2} us alone and {:.2} us to send and hand over, and the second {:.2} us.",
+        "\nA packet costs the first processor {:.2} us alone and {:.2} us to send and hand over, and the second \
+         {:.2} us. To go back from receiving to forwarding takes {:.2} us.",
         costs.alone / 1e3,
         costs.hand_over / 1e3,
-        costs.forward / 1e3
+        costs.forward / 1e3,
+        costs.resume / 1e3
     );
     let Some(first) = all.first() else { return };
     let names = first.figures.iter().map(|figure| figure.name.to_owned());

@@ -81,6 +81,9 @@ pub(crate) struct SteerArguments {
     /// What giving a packet to another processor costs the one that receives it, in what is foreseen
     #[arg(long, value_name = "TIME", conflicts_with = "undo", allow_hyphen_values = true, default_value = "400ns")]
     pub(crate) hand_over: String,
+    /// What it costs a processor that has received packets to go on with those that were given to it, in what is foreseen
+    #[arg(long, value_name = "TIME", conflicts_with = "undo", allow_hyphen_values = true, default_value = "1us")]
+    pub(crate) resume: String,
     /// The sockets of the fan-out group (fanout:FILE): the threads of the program that reads
     #[arg(long, value_name = "N", conflicts_with_all = ["observe", "from", "undo"])]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
@@ -170,8 +173,8 @@ fn diagnosed(
     stop: &AtomicBool,
 ) -> Result<Diagnosis, Failure> {
     let progress = Progress::new("replay", arguments.common.quiet);
-    let (guard, hand_over) = (guard(arguments)?, hand_over(arguments)?);
-    let options = DiagnoseOptions { policies, guard, hand_over, seed: Seed(arguments.common.seed) };
+    let (guard, (hand_over, resume)) = (guard(arguments)?, costs_beside(arguments)?);
+    let options = DiagnoseOptions { policies, guard, hand_over, resume, seed: Seed(arguments.common.seed) };
     Ok(diagnose(record, options, stop, &mut |policy| progress.relabel(policy))?)
 }
 
@@ -183,7 +186,7 @@ fn applied(arguments: &SteerArguments, target: &SteerTarget, stop: &AtomicBool) 
     let time = |option: &str, text: &Option<String>| text.as_deref().map(|text| positive(option, text)).transpose();
     let (rollback, until) = (time("rollback", &arguments.rollback)?, time("until", &arguments.until)?);
     let guard = guard(arguments)?;
-    hand_over(arguments)?;
+    costs_beside(arguments)?;
     check_options(arguments, target)?;
     target.check()?;
     if let Some(interface) = target.interface() {
@@ -344,15 +347,18 @@ fn guard(arguments: &SteerArguments) -> Result<Duration, Failure> {
     }
 }
 
-/// Longer than any kernel takes to give a packet to a processor.
-const HAND_OVER_MAX: Duration = Duration::from_millis(1);
+/// The most that --hand-over and --resume take.
+const COST_BESIDE_MAX: Duration = Duration::from_millis(1);
 
-fn hand_over(arguments: &SteerArguments) -> Result<Duration, Failure> {
-    let hand_over = duration("hand-over", &arguments.hand_over)?;
-    match hand_over > HAND_OVER_MAX {
-        true => Err(Failure::new("--hand-over: give at most 1ms, the time of one packet")),
-        false => Ok(hand_over),
-    }
+/// Reads --hand-over and --resume.
+fn costs_beside(arguments: &SteerArguments) -> Result<(Duration, Duration), Failure> {
+    let read = |option: &str, text: &str| match duration(option, text)? {
+        time if time > COST_BESIDE_MAX => {
+            Err(Failure::new(format!("--{option}: give at most 1ms, the time of one packet")))
+        }
+        time => Ok(time),
+    };
+    Ok((read("hand-over", &arguments.hand_over)?, read("resume", &arguments.resume)?))
 }
 
 fn duration(option: &str, text: &str) -> Result<Duration, Failure> {
@@ -528,7 +534,8 @@ fn foreseen(diagnosis: &Diagnosis) -> String {
             format!("{} a packet, assumed: {why}", time(diagnosis.cost_ns))
         }
     };
-    let (hand_over, sample) = (time(diagnosis.hand_over_ns), time(diagnosis.sample_ns as f64));
-    let basis = format!("{cost}; {hand_over} to give it on; samples of {sample}");
+    let [hand_over, resume, sample] =
+        [diagnosis.hand_over_ns, diagnosis.resume_ns, diagnosis.sample_ns as f64].map(time);
+    let basis = format!("{cost}; {hand_over} to give it on, {resume} to go on after receiving; samples of {sample}");
     format!("What policies would have done, by simulation ({basis}):\n\n{rows}")
 }

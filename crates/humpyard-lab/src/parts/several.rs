@@ -182,8 +182,8 @@ mod tests {
     fn each_has_its_workers_packets_and_flows() {
         let mut config = config("steer=hrw/share=drr", 5, 3);
         (config.buffer, config.flows) = (100, 101);
-        let apart = apart(&config).unwrap();
-        let few = self::separate(&RunConfig { flows: 100, ..config.clone() }).err().unwrap().to_string();
+        let apart = separate(&config).unwrap();
+        let few = separate(&RunConfig { flows: 100, ..config.clone() }).err().unwrap().to_string();
         assert!(few.contains("flows (100) must be greater than buffer (100)"), "{few}");
         let of = |one: &Dispatching<_, _, _>| (one.workers, one.packets, one.classifier.flows().capacity());
         let all: Vec<_> = apart.dispatchers.iter().map(of).collect();
@@ -217,7 +217,7 @@ mod tests {
         assert!(said(&queued).contains("--queue-balance"));
         let mut services = config("static", 4, 2);
         services.services = crate::ServiceChoice::parse_list("tcp=forward,udp=forward,other=forward").unwrap();
-        let told = apart(&services).err().unwrap().to_string();
+        let told = separate(&services).err().unwrap().to_string();
         assert!(told.contains("dispatchers 2") && told.contains("3 services need at least 3 cores"), "{told}");
     }
 }

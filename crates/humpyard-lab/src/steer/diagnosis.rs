@@ -61,6 +61,8 @@ pub struct Diagnosis {
     pub cost_measured: bool,
     /// What handing a packet to another processor is taken to cost the one that receives it, in ns.
     pub hand_over_ns: f64,
+    /// What it is taken to cost a processor that has received packets to go on with those that were given to it, in ns.
+    pub resume_ns: f64,
     /// One packet of the replay stands for this many.
     pub stands_for: u64,
     /// Why a processor is hot, in a sentence.
@@ -110,6 +112,8 @@ pub struct DiagnoseOptions<'a> {
     pub guard: Duration,
     /// What handing a packet to another processor costs the one that receives it.
     pub hand_over: Duration,
+    /// What it costs a processor that has received packets to go on with those that were given to it.
+    pub resume: Duration,
     /// The seed of all randomness.
     pub seed: Seed,
 }
@@ -125,7 +129,7 @@ pub fn diagnose(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Diagnosis, LabError> {
-    let DiagnoseOptions { policies, guard, hand_over, seed } = options;
+    let DiagnoseOptions { policies, guard, hand_over, resume, seed } = options;
     let mut diagnosis = Diagnosis::measured(record);
     if diagnosis.packets == 0 {
         return Err(LabError::option(format!(
@@ -137,11 +141,12 @@ pub fn diagnose(
     policies.iter().try_for_each(|policy| check_steers(policy, cores))?;
     let replay = Replay::of(record, seed)?;
     diagnosis.stands_for = replay.stands_for;
-    diagnosis.hand_over_ns = hand_over.as_nanos() as f64;
-    let processors = Processors { count: cores, cost_ns: diagnosis.cost_ns, hand_over_ns: diagnosis.hand_over_ns };
+    (diagnosis.hand_over_ns, diagnosis.resume_ns) = (hand_over.as_nanos() as f64, resume.as_nanos() as f64);
+    let Diagnosis { cost_ns, hand_over_ns, resume_ns, .. } = diagnosis;
+    let processors = Processors { count: cores, cost_ns, hand_over_ns, resume_ns };
     // Where RPS is on already, what there is has it.
     let rps = (!record.head.rps).then(|| rps(seed)).transpose()?;
-    let cost_ns = (diagnosis.cost_ns.round() as u64).max(1);
+    let cost_ns = (cost_ns.round() as u64).max(1);
     let applied = |policy: &PolicySpec| {
         let twin = Twin::new(policy, cores, record.head.buckets, cost_ns, seed)?;
         tables::applied(record, &replay.flows, replay.stands_for, guard, twin)
@@ -197,6 +202,7 @@ impl Diagnosis {
             cost_ns,
             cost_measured,
             hand_over_ns: 0.0,
+            resume_ns: 0.0,
             stands_for: 1,
             cause: String::new(),
             policies: Vec::new(),
@@ -357,7 +363,13 @@ pub(super) mod tests {
     }
 
     pub(in super::super) fn options(policies: &[PolicySpec], seed: u64) -> DiagnoseOptions<'_> {
-        DiagnoseOptions { policies, guard: Duration::from_millis(1), hand_over: Duration::ZERO, seed: Seed(seed) }
+        DiagnoseOptions {
+            policies,
+            guard: Duration::from_millis(1),
+            hand_over: Duration::ZERO,
+            resume: Duration::ZERO,
+            seed: Seed(seed),
+        }
     }
 
     /// Forty buckets of a hundred packets a sample, of which one processor has 28.

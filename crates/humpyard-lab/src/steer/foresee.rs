@@ -71,6 +71,8 @@ pub(super) struct Processors {
     pub(super) cost_ns: f64,
     /// What it costs the processor that receives it, beside that, where it is given on.
     pub(super) hand_over_ns: f64,
+    /// What it costs a processor that has received to go on with packets that were given to it.
+    pub(super) resume_ns: f64,
 }
 
 impl Foreseen {
@@ -95,7 +97,8 @@ impl Processors {
     ) -> Result<Option<Foreseen>, LabError> {
         let config = RunConfig { policy, ..self.configuration(replay, way, seed) };
         let receive = Time::from_ns((self.hand_over_ns * replay.stands_for as f64).round() as u64);
-        let kernel = Kernel::new(Arc::clone(&replay.receiver), receive, waiting(BACKLOG, replay) as usize);
+        let kernel = Kernel::new(Arc::clone(&replay.receiver), receive, waiting(BACKLOG, replay) as usize)
+            .with_resume(Time::from_ns((self.resume_ns * replay.stands_for as f64).round() as u64));
         let received = kernel.received();
         let moves = Moves::default();
         let mut progress = |_, _| {};
@@ -184,7 +187,7 @@ mod tests {
     fn foreseen(hand_over_ns: f64, way: Way) -> Foreseen {
         let replay = Replay::of(&one_queue(), Seed(1)).unwrap();
         let policy = if way == Way::Stays { replay.now.clone() } else { rps(Seed(1)).unwrap() };
-        let processors = Processors { count: 4, cost_ns: 10_000.0, hand_over_ns };
+        let processors = Processors { count: 4, cost_ns: 10_000.0, hand_over_ns, resume_ns: 0.0 };
         processors.foreseen(&replay, policy, way, Seed(1), &AtomicBool::new(false)).unwrap().unwrap()
     }
 
@@ -204,7 +207,7 @@ mod tests {
     #[test]
     fn there_may_be_many_processors() {
         let replay = Replay::of(&one_queue(), Seed(1)).unwrap();
-        let processors = Processors { count: 256, cost_ns: 10_000.0, hand_over_ns: 400.0 };
+        let processors = Processors { count: 256, cost_ns: 10_000.0, hand_over_ns: 400.0, resume_ns: 1_000.0 };
         let foreseen = |way| {
             let policy = rps(Seed(1)).unwrap();
             processors.foreseen(&replay, policy, way, Seed(1), &AtomicBool::new(false)).unwrap().unwrap()

@@ -79,9 +79,9 @@ impl Policy for HCahrw {
 impl Steer for HCahrw {
     #[inline]
     fn steer(&mut self, _: Time, packet: &Packet, view: &View<'_>) -> Target {
-        let stand = self.forest.stand(packet.service, view.eligible);
-        let home = self.forest.home(stand, packet);
-        Target::Core(self.forest.choose(stand, packet.key, home))
+        let eligible = self.forest.eligible_set(packet.service, view.eligible);
+        let home = self.forest.home(eligible, packet);
+        Target::Core(self.forest.choose(eligible, packet.key, home))
     }
 
     #[inline]

@@ -48,7 +48,7 @@ pub use super::connections::{Multiplier, Weight};
 use super::core_sets::SetId;
 use super::parts::{ONE, Part};
 use super::theorem1::two_classes;
-use super::tree::{Distance, Forest, StandId};
+use super::tree::{Distance, EligibleSetId, Forest};
 
 choice! {
     /// The core that gets the rest of a connection's part.
@@ -204,35 +204,42 @@ impl PsHrw {
     #[inline(never)]
     fn rebuild(&mut self, packet: &Packet, view: &View<'_>) {
         let mut draft = self.connections.begin(packet, view.eligible.len());
-        let stand = self.forest.stand(packet.service, view.eligible);
+        let eligible = self.forest.eligible_set(packet.service, view.eligible);
         let core = match draft.set {
-            Some(set) => self.fill(set, stand, &mut draft, packet, view),
+            Some(set) => self.fill(set, eligible, &mut draft, packet, view),
             None => {
-                let home = self.forest.home(stand, packet);
-                self.forest.choose(stand, packet.key, home)
+                let home = self.forest.home(eligible, packet);
+                self.forest.choose(eligible, packet.key, home)
             }
         };
         self.connections.finish(packet.flow, draft, core);
     }
 
     /// Adds the whole cores and the core for the rest to a set. Returns the core for the rest.
-    fn fill(&mut self, set: SetId, stand: StandId, draft: &mut Draft, packet: &Packet, view: &View<'_>) -> CoreId {
-        let home = self.forest.home(stand, packet);
+    fn fill(
+        &mut self,
+        set: SetId,
+        eligible: EligibleSetId,
+        draft: &mut Draft,
+        packet: &Packet,
+        view: &View<'_>,
+    ) -> CoreId {
+        let home = self.forest.home(eligible, packet);
         for _ in 0..draft.part.whole {
-            let core = self.forest.choose(stand, packet.key, home);
+            let core = self.forest.choose(eligible, packet.key, home);
             self.connections.sets.insert(set, core);
-            self.forest.take_out(stand, core);
+            self.forest.take_out(eligible, core);
         }
         let rest = match self.residual {
             _ if draft.part.rest == 0 => None,
-            Residual::Capacity => Some(self.forest.choose(stand, packet.key, home)),
+            Residual::Capacity => Some(self.forest.choose(eligible, packet.key, home)),
             Residual::Literal => {
                 let has = |core| self.connections.sets.contains(set, core);
                 Some(self.literal(draft.part, has, packet, view)).filter(|&core| !has(core))
             }
         };
         for core in self.connections.sets.iter(set) {
-            self.forest.put_back(stand, core);
+            self.forest.put_back(eligible, core);
         }
         match rest {
             Some(core) => self.connections.sets.insert(set, core),
@@ -334,12 +341,12 @@ mod tests {
             Forest::new(&SchedulerConfig { topology: Some(topology.clone()), ..config(8, 1, &[]) }, Distance::Levels)
                 .unwrap();
         forest.on_enqueue(CoreId(3));
-        let stand = forest.stand(ServiceId(0), &run.eligible);
-        let home = forest.home(stand, &run.packet(0, 6000));
+        let eligible = forest.eligible_set(ServiceId(0), &run.eligible);
+        let home = forest.home(eligible, &run.packet(0, 6000));
         let mut expected = Vec::new();
         for _ in 0..5 {
-            expected.push(forest.choose(stand, run.key_of(0), home));
-            forest.take_out(stand, expected[expected.len() - 1]);
+            expected.push(forest.choose(eligible, run.key_of(0), home));
+            forest.take_out(eligible, expected[expected.len() - 1]);
         }
         run.arrive(0, 6000);
         assert_eq!(run.policy.connections.of(FlowId(0)).core, expected[4], "the last is the one for the rest");

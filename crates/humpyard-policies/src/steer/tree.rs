@@ -82,7 +82,7 @@ impl Remembered {
 
 /// The id of the set for one set of eligible cores; valid until another set is requested.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct StandId(usize);
+pub(super) struct EligibleSetId(usize);
 
 /// The tree, and for every set of eligible cores the counts that a descent needs.
 ///
@@ -138,7 +138,7 @@ impl Forest {
             builds: 0,
         };
         let all: Vec<CoreId> = forest.packets.ids().collect();
-        forest.plant(0, &all);
+        forest.rebuild(0, &all);
         Ok(forest)
     }
 
@@ -167,31 +167,31 @@ impl Forest {
 
     /// Returns the set of a service with these eligible cores, ascending.
     #[inline]
-    pub(super) fn set(&mut self, service: ServiceId, eligible: &[CoreId]) -> StandId {
+    pub(super) fn eligible_set(&mut self, service: ServiceId, eligible: &[CoreId]) -> EligibleSetId {
         if eligible.len() == self.packets.len() {
-            return StandId(0);
+            return EligibleSetId(0);
         }
         let set = 1 + service.index();
         if !same(&self.sets[set].cores, eligible) {
-            self.plant(set, eligible);
+            self.rebuild(set, eligible);
         }
-        StandId(set)
+        EligibleSetId(set)
     }
 
     /// Rebuilds a set with these cores.
-    fn plant(&mut self, set: usize, cores: &[CoreId]) {
+    fn rebuild(&mut self, set: usize, cores: &[CoreId]) {
         if self.builds == u32::MAX {
             self.builds = self.sets.len() as u32;
             self.sets.iter_mut().zip(1..).for_each(|(set, built)| set.built = built);
             self.homes.iter_mut().for_each(|home| *home = Remembered::UNKNOWN);
         }
         self.builds += 1;
-        let set = &mut self.sets[set];
-        set.built = self.builds;
-        set.cores.clear();
-        set.cores.extend_from_slice(cores);
-        set.counts.fill(0);
-        set.lengths.fill(0);
+        let new = &mut self.sets[set];
+        new.built = self.builds;
+        new.cores.clear();
+        new.cores.extend_from_slice(cores);
+        new.counts.fill(0);
+        new.lengths.fill(0);
         for &core in cores {
             self.put_in(set, core);
         }
@@ -211,13 +211,13 @@ impl Forest {
     }
 
     /// Makes a core that was taken out eligible again.
-    pub(super) fn put_back(&mut self, set: StandId, core: CoreId) {
+    pub(super) fn put_back(&mut self, set: EligibleSetId, core: CoreId) {
         self.sets[set.0].out -= 1;
         self.put_in(set.0, core);
     }
 
     /// Excludes a core from choices. It must be put back before the next event.
-    pub(super) fn take_out(&mut self, set: StandId, core: CoreId) {
+    pub(super) fn take_out(&mut self, set: EligibleSetId, core: CoreId) {
         let length = 1 + u64::from(self.packets[core]);
         let set = &mut self.sets[set.0];
         set.out += 1;
@@ -231,7 +231,7 @@ impl Forest {
     /// on the connection and on the set, so it is remembered for each flow. No core of the set
     /// may be taken out.
     #[inline]
-    pub(super) fn home(&mut self, set: StandId, packet: &Packet) -> CoreId {
+    pub(super) fn home(&mut self, set: EligibleSetId, packet: &Packet) -> CoreId {
         let built = self.sets[set.0].built;
         let home = self.homes[packet.flow];
         if home.key == packet.key && home.built == built {
@@ -243,7 +243,7 @@ impl Forest {
     }
 
     #[inline(never)]
-    fn find_home(&self, set: StandId, key: u64) -> CoreId {
+    fn find_home(&self, set: EligibleSetId, key: u64) -> CoreId {
         let set = &self.sets[set.0];
         self.descend(set, &set.counts, key, 0)
     }
@@ -253,7 +253,7 @@ impl Forest {
     ///
     /// As long as home wins, the path is known before the bids are computed.
     #[inline]
-    pub(super) fn choose(&self, set: StandId, key: u64, home: CoreId) -> CoreId {
+    pub(super) fn choose(&self, set: EligibleSetId, key: u64, home: CoreId) -> CoreId {
         let set = &self.sets[set.0];
         let leaf = self.first_leaf + home.index();
         let mut at = 0;
@@ -457,7 +457,7 @@ mod tests {
     }
 
     /// Returns the bids of the children of a node.
-    fn bids(forest: &Forest, set: StandId, node: usize, key: u64, home: CoreId) -> Vec<f64> {
+    fn bids(forest: &Forest, set: EligibleSetId, node: usize, key: u64, home: CoreId) -> Vec<f64> {
         let set = &forest.sets[set.0];
         let home = match &forest.nodes[node] {
             parent if parent.cores.contains(&u32::from(home.0)) => {
@@ -473,7 +473,7 @@ mod tests {
     }
 
     fn homes(forest: &mut Forest, eligible: &[CoreId], keys: &[u64]) -> Vec<CoreId> {
-        let set = forest.set(ServiceId(0), eligible);
+        let set = forest.eligible_set(ServiceId(0), eligible);
         keys.iter().map(|&key| forest.find_home(set, key)).collect()
     }
 
@@ -500,7 +500,7 @@ mod tests {
         let tree = e5355();
         let mut forest = forest(Some(&tree), 8);
         load(&mut forest, &[2, 0, 1, 3, 0, 0, 4, 1]);
-        let set = StandId(0);
+        let set = EligibleSetId(0);
         let ways = [
             (12345, 3, 2, [(0, [0.3514, 0.1061]), (1, [0.0173, 0.0458]), (4, [0.1110, 0.0869])]),
             (1, 7, 7, [(0, [0.0253, 0.3125]), (2, [0.1019, 0.1666]), (6, [0.0455, 0.4901])]),
@@ -571,7 +571,7 @@ mod tests {
                 if eligible.is_empty() || random.below(4) == 0 {
                     eligible = forest.packets.ids().collect();
                 }
-                let set = forest.set(ServiceId(0), &eligible);
+                let set = forest.eligible_set(ServiceId(0), &eligible);
                 let home = forest.find_home(set, key);
                 assert_eq!(home, naive(&tree, &lengths, &eligible, key, None));
                 assert_eq!(forest.choose(set, key, home), naive(&tree, &lengths, &eligible, key, Some(home)));
@@ -586,7 +586,7 @@ mod tests {
         let mut forest = forest(Some(&tree), 8);
         for gone in [[].as_slice(), &[3], &[0, 1, 6], &[0, 2, 3, 4, 5, 6, 7]] {
             let eligible = without(8, gone);
-            let set = forest.set(ServiceId(0), &eligible);
+            let set = forest.eligible_set(ServiceId(0), &eligible);
             for key in keys(2000) {
                 let home = forest.find_home(set, key);
                 assert!(eligible.contains(&home));
@@ -635,7 +635,7 @@ mod tests {
         let tree = e5355();
         let mut forest = forest(Some(&tree), 8);
         load(&mut forest, &[2, 0, 1, 3, 0, 0, 4, 1]);
-        let set = forest.set(ServiceId(0), &without(8, &[5]));
+        let set = forest.eligible_set(ServiceId(0), &without(8, &[5]));
         let mut order = Vec::new();
         for _ in 0..7 {
             let core = forest.choose(set, 12345, CoreId(3));
