@@ -82,7 +82,7 @@ pub(crate) struct SteerArguments {
     #[arg(long, value_name = "TIME", conflicts_with = "undo", allow_hyphen_values = true, default_value = "400ns")]
     pub(crate) hand_over: String,
     /// What it costs a processor that has received packets to go on with those that were given to it, in what is foreseen
-    #[arg(long, value_name = "TIME", conflicts_with = "undo", allow_hyphen_values = true, default_value = "1us")]
+    #[arg(long, value_name = "TIME", conflicts_with = "undo", allow_hyphen_values = true, default_value = "200ns")]
     pub(crate) resume: String,
     /// The sockets of the fan-out group (fanout:FILE): the threads of the program that reads
     #[arg(long, value_name = "N", conflicts_with_all = ["observe", "from", "undo"])]
