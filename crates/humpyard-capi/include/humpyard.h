@@ -243,8 +243,7 @@ int32_t humpyard_last_error_code(void);
 //
 // # Safety
 // `policy` is NULL or a string. `config` is NULL or a configuration whose pointers are each NULL or valid.
-struct humpyard_scheduler *humpyard_new(const char *policy,
-                                        const struct humpyard_config *config);
+struct humpyard_scheduler *humpyard_new(const char *policy, const struct humpyard_config *config);
 
 // Frees a scheduler, with the packets that it holds. NULL has no effect.
 //
@@ -257,9 +256,7 @@ void humpyard_free(struct humpyard_scheduler *scheduler);
 //
 // # Safety
 // `scheduler` is NULL or a scheduler that no other thread uses now. `packet` is NULL or a packet.
-int64_t humpyard_arrive(struct humpyard_scheduler *scheduler,
-                        uint64_t now_ns,
-                        const struct humpyard_packet *packet);
+int64_t humpyard_arrive(struct humpyard_scheduler *scheduler, uint64_t now_ns, const struct humpyard_packet *packet);
 
 // Finds a core that has room and for which a packet may wait. Returns 1, and the core in `core`; 0 if there is
 // none. Call `humpyard_next` for this core, then this again until it returns 0: then no core can take more.
@@ -284,10 +281,7 @@ int32_t humpyard_next(struct humpyard_scheduler *scheduler,
 //
 // # Safety
 // `scheduler` is NULL or a scheduler that no other thread uses now.
-int32_t humpyard_complete(struct humpyard_scheduler *scheduler,
-                          uint64_t now_ns,
-                          uint32_t slot,
-                          uint64_t busy_ns);
+int32_t humpyard_complete(struct humpyard_scheduler *scheduler, uint64_t now_ns, uint32_t slot, uint64_t busy_ns);
 
 // Sets the weight of a client, from 1. Returns 0.
 //
@@ -313,8 +307,7 @@ int32_t humpyard_end_flow(struct humpyard_scheduler *scheduler, uint64_t now_ns,
 //
 // # Safety
 // `scheduler` is NULL or a scheduler that no other thread uses now. `at_ns` is NULL or room for the answer.
-int32_t humpyard_next_timeout(struct humpyard_scheduler *scheduler,
-                              uint64_t *at_ns);
+int32_t humpyard_next_timeout(struct humpyard_scheduler *scheduler, uint64_t *at_ns);
 
 // Runs the timeout that `humpyard_next_timeout` returned. Returns 0. Extra calls do no harm.
 //
@@ -329,8 +322,7 @@ int32_t humpyard_on_timeout(struct humpyard_scheduler *scheduler, uint64_t now_n
 // # Safety
 // `scheduler` is NULL or a scheduler that no other thread uses now. `core_switch` is NULL or room for the
 // answer.
-int32_t humpyard_next_switch(struct humpyard_scheduler *scheduler,
-                             struct humpyard_switch *core_switch);
+int32_t humpyard_next_switch(struct humpyard_scheduler *scheduler, struct humpyard_switch *core_switch);
 
 // Completes a core's switch to its new service. Returns 0.
 //
