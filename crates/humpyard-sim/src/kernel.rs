@@ -202,6 +202,7 @@ impl<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>> Running<S, Q, A, W> 
                     }
                     self.follow_up(now);
                 }
+                // Only receiving stands in the agenda so: a processor does not go over to other services.
                 Doing::Switch => self.hand_on(now, core),
             }
         }

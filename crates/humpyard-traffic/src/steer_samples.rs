@@ -2,11 +2,11 @@
 
 use crate::steer_record::{HandedSample, HeavyFlow, RecordHead, SteerRecord, SteerSample};
 
-/// Samples at most.
+/// The most samples that are kept.
 const SAMPLES_MAX: usize = 6_000;
-/// Buckets, queues, processors and flows of all samples together, at most: about 100 MB.
+/// The most buckets, queues, processors and flows that are kept of all samples together: about 100 MB.
 const ENTRIES_MAX: usize = 4_000_000;
-/// Flows of a merged sample; the lightest are left out.
+/// The most flows of a merged sample; the lightest are left out.
 const FLOWS_MAX: usize = 64;
 
 /// The samples of a record. Once there are more than 6,000, or four million buckets in them, each two neighbours are
@@ -15,11 +15,11 @@ const FLOWS_MAX: usize = 64;
 pub struct SampleStore {
     head: RecordHead,
     samples: Vec<SteerSample>,
-    /// How many samples of the interface each has; the last has `last`.
+    /// The number of the interface's samples that each sample here has; the last one has `last` of them.
     together: u64,
     last: u64,
     entries: usize,
-    /// Samples and entries at most.
+    /// The most samples and entries.
     most: (usize, usize),
 }
 

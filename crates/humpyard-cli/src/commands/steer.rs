@@ -126,6 +126,9 @@ pub(crate) struct SteerArguments {
 pub(crate) fn steer(arguments: &SteerArguments) -> Result<ExitCode, Failure> {
     let stop = stop::on_signal()?;
     check_names(arguments)?;
+    // Before a record is read, and before an interface is watched for a minute.
+    guard(arguments)?;
+    costs_beside(arguments)?;
     if let Some(interface) = &arguments.undo {
         let undone = undo(interface)?;
         Output::of(&arguments.common.output).answer(&undone, || undone_text(&undone))?;
@@ -186,7 +189,6 @@ fn applied(arguments: &SteerArguments, target: &SteerTarget, stop: &AtomicBool) 
     let time = |option: &str, text: &Option<String>| text.as_deref().map(|text| positive(option, text)).transpose();
     let (rollback, until) = (time("rollback", &arguments.rollback)?, time("until", &arguments.until)?);
     let guard = guard(arguments)?;
-    costs_beside(arguments)?;
     check_options(arguments, target)?;
     target.check()?;
     if let Some(interface) = target.interface() {
