@@ -58,15 +58,17 @@ pub fn bit_rate(bps: f64) -> String {
 
 /// Formats a part of a whole as a percentage.
 pub fn percent(fraction: f64) -> String {
-    let percent = 100.0 * fraction;
-    if percent == 0.0 {
+    let hundredths = 100.0 * fraction;
+    if hundredths == 0.0 {
         "0 %".into()
-    } else if percent < 0.01 {
+    } else if hundredths <= -0.01 {
+        format!("-{}", percent(-fraction))
+    } else if hundredths < 0.01 {
         "<0.01 %".into()
-    } else if percent < 10.0 {
-        format!("{percent:.2} %")
+    } else if hundredths < 10.0 {
+        format!("{hundredths:.2} %")
     } else {
-        format!("{percent:.1} %")
+        format!("{hundredths:.1} %")
     }
 }
 
@@ -102,6 +104,7 @@ mod tests {
         assert_eq!(percent(0.12345), "12.3 %");
         assert_eq!(percent(0.000001), "<0.01 %");
         assert_eq!(percent(0.0), "0 %");
+        assert_eq!([-0.6, -0.0123, -0.000001].map(percent), ["-60.0 %", "-1.23 %", "<0.01 %"]);
     }
 
     #[test]
