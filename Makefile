@@ -12,6 +12,12 @@ GUNGRAUN = $(abspath $(or $(CARGO_TARGET_DIR),target))/gungraun
 # Where the check of licences, versions and sources is installed.
 DENY = $(abspath $(or $(CARGO_TARGET_DIR),target))/cargo-deny
 
+# Where mdBook is installed.
+MDBOOK = $(abspath $(or $(CARGO_TARGET_DIR),target))/mdbook
+
+# Where the book is built.
+BOOK = $(abspath $(or $(CARGO_TARGET_DIR),target))/book
+
 # Where what judges metrics is, unless it is installed.
 PROMETHEUS = $(abspath $(or $(CARGO_TARGET_DIR),target))/prometheus
 
@@ -21,12 +27,13 @@ PROPTEST_RNG_SEED ?= 1
 # Where the Python package is installed as users install it.
 PACKAGE = $(abspath $(or $(CARGO_TARGET_DIR),target))/package-python
 
-.PHONY: help demo test reproduce format lint docs check-no-std bench bench-instructions bench-share bench-sim bench-dispatch bench-overload bench-steer bench-wire bench-python validate promises check-release package install prerequisites prometheus python transcode clean
+.PHONY: help demo test reproduce format lint docs book check-no-std bench bench-instructions bench-share bench-sim bench-dispatch bench-overload bench-steer bench-wire bench-python validate promises check-release package install prerequisites prometheus python transcode clean
 
 help:
 	@echo "make demo     show who waits under three policies, simulated and live, and write report.html (half a minute after the build)"
 	@echo "make test     formatting, lints, documentation, all tests, limits of instructions"
 	@echo "make reproduce  experiments of the papers, a fixed part of each: data, plots and outcomes in target/reproduction/ (five minutes)"
+	@echo "make book     the book for a browser, in target/book/docs/index.html, with its links checked (two minutes the first time)"
 	@echo "make bench    time the hot paths"
 	@echo "make bench-instructions  count instructions of whole runs and of single steps, and fail above a limit (two minutes after the build; ARGUMENTS=...)"
 	@echo "make bench-share  time sharing policies in turn with dummynet's schedulers (four minutes; ARGUMENTS=...)"
@@ -50,7 +57,7 @@ reproduce: prerequisites
 	$(CARGO) build --locked --release --package humpyard-cli
 	./target/release/humpyard reproduce all --quick --out target/reproduction
 
-test: prerequisites prometheus transcode format lint docs check-no-std
+test: prerequisites prometheus transcode format lint docs book check-no-std
 	@scripts/prerequisites network
 	@scripts/prerequisites vectorscan
 	@scripts/prerequisites scapy
@@ -74,6 +81,14 @@ lint: python transcode
 
 docs: transcode
 	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --locked --workspace --all-features --no-deps
+
+# Pages link to files of the repository: links beside the book lead there.
+book: prerequisites
+	@scripts/mdbook $(MDBOOK)
+	$(MDBOOK)/bin/mdbook build docs --dest-dir $(BOOK)/docs
+	@for name in $$(git ls-tree --name-only HEAD); do \
+		if [ "$$name" != docs ]; then ln -sfn "$(CURDIR)/$$name" "$(BOOK)/$$name"; fi; done
+	@scripts/check-links $(BOOK)/docs
 
 # Policies and core must build where there is no operating system: the proof that they are pure.
 check-no-std:

@@ -17,7 +17,7 @@ def needs(*libraries: str) -> bool:
 
 
 class Sweeps(unittest.TestCase):
-    """The queries of docs/sweep.md, on a dataset of a sweep."""
+    """The queries of docs/how-to/sweep.md, on a dataset of a sweep."""
 
     directory: tempfile.TemporaryDirectory[str]
     runs: Path

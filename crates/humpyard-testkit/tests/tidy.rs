@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// `rustfmt` breaks code at this width; comments and texts are left to their writers.
 const WIDE_RUST: Limit = Limit { what: "lines of Rust over 120 columns", most: 643 };
 /// Tables, commands and links may be wider.
-const WIDE_MARKDOWN: Limit = Limit { what: "lines of Markdown prose over 100 columns", most: 235 };
+const WIDE_MARKDOWN: Limit = Limit { what: "lines of Markdown prose over 100 columns", most: 13 };
 const LONG_FILES: Limit = Limit { what: "files over 700 lines before their tests", most: 1 };
 const LONG_FUNCTIONS: Limit = Limit { what: "functions over 70 lines", most: 8 };
 const SHARED_NAMES: Limit = Limit { what: "types whose name another type of the crate has", most: 254 };

@@ -3,7 +3,7 @@
 //!
 //! Rate, mean length, packets per connection, shares of TCP, UDP and ICMP, standard deviation over mean of
 //! packets per millisecond, and the Hurst exponent from 1 to 256 ms; then the time to make a packet. Its output
-//! is the table of `docs/traffic.md`.
+//! is the table of `docs/reference/traffic.md`.
 #![allow(clippy::print_stdout, reason = "a measurement is for people to read")]
 
 use std::time::Instant;

@@ -63,7 +63,7 @@ const EVEREST: [Expected; 5] = [
         hursts: (0.65, 0.90),
         rate: 0.06,
     },
-    // Its H from 1 to 256 ms is that of windows, not of connections: see `docs/traffic.md`.
+    // Its H from 1 to 256 ms is that of windows, not of connections: see `docs/reference/traffic.md`.
     Expected {
         profile: "flow:pps=400k",
         deviation: 0.12,

@@ -3,7 +3,7 @@
 //! kernel, in turn.
 //!
 //! `make bench-overload` runs it, and installs what it needs; it takes root, `ip`, `taskset`,
-//! `sysctl`, `dpdk-testpmd` and four minutes a turn. `docs/overload.md` says what is measured and
+//! `sysctl`, `dpdk-testpmd` and four minutes a turn. `docs/speed/overload.md` says what is measured and
 //! what came out.
 
 #![cfg(target_os = "linux")]

@@ -3,7 +3,7 @@
 //!
 //! `make bench-sim` runs it, and installs ns-2. The bare loop is `floor/floor.rs` in the directory
 //! of the environment variable `HUMPYARD_PEERS`, by default `../shared/peers` beside the checkout:
-//! it does what such a simulation must do, and nothing else. `docs/sim-speed.md` shows the results.
+//! it does what such a simulation must do, and nothing else. `docs/speed/simulations.md` shows the results.
 //!
 //! Each simulator runs with few packets and with many. The difference of the two least wall-clock
 //! times, divided by the difference of the packets, is the time of a packet: start-up does not

@@ -2,7 +2,7 @@
 //! frame; and what policies would do on 16 processors, by simulation.
 //!
 //! `make bench-steer` runs it, and installs what it needs; it takes root, `ip`, `nft`, `ethtool`, `chrt`, `renice`
-//! and three minutes a turn. `docs/steer-proof.md` says what is measured and what came out.
+//! and three minutes a turn. `docs/speed/steering-a-box.md` says what is measured and what came out.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a measurement tells what came out")]

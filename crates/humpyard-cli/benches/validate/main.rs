@@ -2,7 +2,7 @@
 //! which every two values of different kinds meet: each runs live several times, and the simulator
 //! predicts it.
 //!
-//! `make validate` runs it, alone on the machine, and takes half an hour. `docs/validate.md` says what came out.
+//! `make validate` runs it, alone on the machine, and takes half an hour. `docs/how-to/validate.md` says what came out.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a measurement tells what came out")]
 

@@ -1,7 +1,7 @@
 //! Forwarding between two interfaces: humpyard against DPDK's testpmd and the kernel, in turn, pair by pair.
 //!
 //! `make bench-wire` runs it, and installs what it needs; it takes root, `ip`, `taskset`, `sysctl`, `dpdk-testpmd` and a minute for each
-//! two pairs. `docs/wire-speed.md` says what is measured and what came out.
+//! two pairs. `docs/speed/interfaces.md` says what is measured and what came out.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a measurement tells what came out")]

@@ -252,7 +252,7 @@ fn an_interface_that_is_not_here_is_noted_and_the_rest_is_checked() {
 
 #[test]
 fn the_schema_is_published() {
-    let path = repository("docs/humpyard.schema.json");
+    let path = repository("docs/reference/humpyard.schema.json");
     let schema = good(Path::new("."), "check --schema").out;
     if std::env::var_os("HUMPYARD_RENEW").is_some() {
         fs::write(&path, &schema).unwrap();
@@ -260,7 +260,8 @@ fn the_schema_is_published() {
     let committed = fs::read_to_string(&path).unwrap_or_default();
     assert!(
         committed == schema,
-        "docs/humpyard.schema.json is not that of the options: HUMPYARD_RENEW=1 cargo test -p humpyard-cli --test cli schema"
+        "docs/reference/humpyard.schema.json differs from the options: \
+         HUMPYARD_RENEW=1 cargo test -p humpyard-cli --test cli schema"
     );
     let schema: Value = serde_json::from_str(&schema).unwrap();
     for key in ["input", "policy", "workers", "cores", "rule", "clock", "live"] {
@@ -309,7 +310,7 @@ fn examples_are_good_and_run() {
 
 #[test]
 fn the_configuration_of_the_page_is_good() {
-    let page = fs::read_to_string(repository("docs/configuration.md")).unwrap();
+    let page = fs::read_to_string(repository("docs/reference/configuration.md")).unwrap();
     let directory = directory();
     let file = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a configuration");
     fs::write(directory.path().join("page.toml"), file).unwrap();
@@ -326,7 +327,7 @@ fn the_configuration_of_the_page_is_good() {
 /// The tour's commands run as they stand, in its order, on a capture of that name.
 #[test]
 fn the_tour_can_be_walked() {
-    let tour = fs::read_to_string(repository("docs/tour.md")).unwrap();
+    let tour = fs::read_to_string(repository("docs/start/tour.md")).unwrap();
     let directory = directory();
     let at = directory.path();
     good(at, "run --input gen:messages:packets=2000 --output in.pcap --policy fcfs --workers 0 --quiet");

@@ -136,10 +136,11 @@ fn live_results_say_how_busy_dispatchers_were() {
 
 #[test]
 fn every_key_is_explained() {
-    let page = std::fs::read_to_string(crate::configuration::repository("docs/results.md")).expect("the page");
+    let page = crate::configuration::repository("docs/reference/results.md");
+    let page = std::fs::read_to_string(page).expect("the page");
     for (path, keys) in RESULT {
         for key in *keys {
-            assert!(page.contains(&format!("`{key}`")), "`{key}` of `{path}` is not in docs/results.md");
+            assert!(page.contains(&format!("`{key}`")), "`{key}` of `{path}` is not in docs/reference/results.md");
         }
     }
 }

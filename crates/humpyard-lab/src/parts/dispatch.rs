@@ -22,7 +22,7 @@ use crate::parts::setup;
 const BY_HASH: [&str; 2] = ["conn", "hrw"];
 
 /// Nanoseconds that a dispatcher takes for a packet from one interface to another; most of them are the
-/// kernel's. Measured: docs/wire-speed.md has 1,160 (`xdp:`) and 1,390 (`iface:`).
+/// kernel's. Measured: docs/speed/interfaces.md has 1,160 (`xdp:`) and 1,390 (`iface:`).
 const DISPATCH_NS: f64 = 1_200.0;
 /// Nanoseconds that handing a packet to a worker and taking it back adds: an estimate on the safe side.
 /// 130 were measured, by `run --input gen:poisson:flows=1000 --rate line --policy drr` with

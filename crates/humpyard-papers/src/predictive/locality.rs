@@ -22,7 +22,8 @@ const LAP: &str = "lap";
 const RULES: [&str; 4] = ["lap:hysteresis=0", "lap:rule=exhaustive", "lap:rule=round", "lap:rule=largest-remainder"];
 /// Extra time of a packet on a cold engine, in ns, to find where locality pays.
 const COLD: [u64; 8] = [0, 25, 50, 100, 200, 400, 800, 1600];
-/// Time of LAP for a packet on the development machine, from arrival to completion, in ns (docs/predictive.md).
+/// Time of LAP for a packet on the development machine, from arrival to completion, in ns
+/// (docs/concepts/prediction.md).
 const DECISION_NS: f64 = 94.0;
 
 rows! {

@@ -3,7 +3,7 @@
 //!
 //! `make bench-share` runs it. It builds dummynet's user-space test from `dummynet` in the
 //! directory of the environment variable `HUMPYARD_PEERS`, by default `../shared/peers` beside the
-//! checkout. `docs/policy-speed.md` shows the results.
+//! checkout. `docs/speed/policies-and-dummynet.md` shows the results.
 //!
 //! A packet is one enqueue and one dequeue.
 //!

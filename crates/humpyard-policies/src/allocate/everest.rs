@@ -7,7 +7,7 @@
 //! and their guarantee must give up cores.
 //!
 //! **Source.** Everest (paper everest), sections 3 and 4: equations 1 to 3 and 6. Choices that the
-//! paper leaves open are in docs/allocation.md.
+//! paper leaves open are in docs/concepts/allocation.md.
 //!
 //! **Promises.** Isolation: a service that needs them has min(need, guarantee) cores after one
 //! switch and one packet, whatever the other services do.
@@ -63,7 +63,7 @@ impl Build for Everest {
         name: "everest",
         family: Family::Allocate,
         summary: "a service gets a core when its queue outgrows its tolerance, from a service that can spare one",
-        source: "Everest (paper everest), with the choices of docs/allocation.md",
+        source: "Everest (paper everest), with the choices of docs/concepts/allocation.md",
         promises: &[Promise::Isolation],
         complexity: "O(1); O(services) when a core is sought",
     };

@@ -12,7 +12,7 @@
 //! tolerance: then it costs the same part of the borrower's tolerance.
 //!
 //! **Source.** This project: an answer to the open question of Everest (paper everest, section
-//! 5.3); docs/allocation.md.
+//! 5.3); docs/concepts/allocation.md.
 //!
 //! **Promises.** Isolation: a service that needs them has min(need, guarantee) cores after one
 //! switch and one packet, whatever the other services do. For a service without a core, this counts
@@ -116,7 +116,7 @@ impl Build for EverestEnv {
         name: "everest-env",
         family: Family::Allocate,
         summary: "everest that moves idle cores early where switching is cheap, and lets services without a core wait",
-        source: "this project, for what Everest (paper everest, section 5.3) leaves open: docs/allocation.md",
+        source: "this project, for what Everest (paper everest, section 5.3) leaves open: docs/concepts/allocation.md",
         promises: &[Promise::Isolation],
         complexity: "O(1); O(services) when a core is sought",
     };

@@ -4,7 +4,7 @@
 //! there must be at least as many cores as services, or
 //! [`Build::new`](humpyard_core::policy::Build::new) fails. Services that may share cores should be
 //! one service, or clients of a sharing policy. Choices that the papers leave open are in
-//! `docs/allocation.md`.
+//! `docs/concepts/allocation.md`.
 
 pub mod cohort;
 pub mod cohort_e;

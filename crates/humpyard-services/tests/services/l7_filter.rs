@@ -171,11 +171,11 @@ fn protocols_of_real_captures_are_known() {
 #[test]
 fn the_published_table_is_that_of_this_code() {
     let Some(directory) = captures("the_published_table_is_that_of_this_code") else { return };
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/l7-filter.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/l7-filter.md");
     let page = std::fs::read_to_string(page).unwrap();
     assert!(
         page.contains(&accuracy(&directory).table()),
-        "renew the table in docs/l7-filter.md: the example l7_accuracy prints it"
+        "renew the table in docs/reference/l7-filter.md: the example l7_accuracy prints it"
     );
 }
 
