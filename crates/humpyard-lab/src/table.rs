@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::Write;
 use std::sync::Arc;
 
-use parquet::basic::{ConvertedType, Repetition, Type as PhysicalType};
+use parquet::basic::{Compression, ConvertedType, Repetition, Type as PhysicalType, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
@@ -277,14 +277,26 @@ impl Table {
         Some(tables.into_iter().map(|(_, table)| table).collect())
     }
 
-    /// Writes it as Parquet.
+    /// Rounds real numbers to nine significant digits. More would be most of a data file, and mean nothing.
+    #[must_use]
+    pub fn to_nine_digits(mut self) -> Self {
+        for value in self.rows.iter_mut().flatten() {
+            if let Value::Real(number) = value {
+                *number = format!("{number:.8e}").parse().expect("a number that was one");
+            }
+        }
+        self
+    }
+
+    /// Writes it as Parquet, compressed by zstd.
     ///
     /// # Errors
     /// What the writer says.
     pub fn write_parquet(&self, file: impl Write + Send) -> Result<(), ParquetError> {
         let fields: Result<Vec<TypePtr>, ParquetError> = self.columns.iter().map(field).collect();
         let schema = Type::group_type_builder("row").with_fields(fields?).build()?;
-        let properties = Arc::new(WriterProperties::builder().build());
+        let properties =
+            Arc::new(WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::default())).build());
         let mut writer = SerializedFileWriter::new(file, Arc::new(schema), properties)?;
         let mut group = writer.next_row_group()?;
         for (index, column) in self.columns.iter().enumerate() {
@@ -431,6 +443,15 @@ mod tests {
         assert_eq!(Table::by_seed_from_csv(COLUMNS, &tables[0].csv()), Some(tables[..1].to_vec()));
         assert_eq!(Table::by_seed_from_csv(COLUMNS, "seed,name\n7,a\n"), None);
         assert_eq!(Table::by_seed_from_csv(COLUMNS, &text.replace("0.5", "x")), None);
+    }
+
+    #[test]
+    fn reals_are_rounded_to_nine_digits() {
+        const COLUMNS: &[Column] = &[Column::real("value")];
+        let values = [1.0 / 3.0, -819.149_993_896_484_4, 1e300, 0.0, f64::INFINITY];
+        let table = Table::of(COLUMNS, values.map(|value| vec![value.into()])).to_nine_digits();
+        assert_eq!(table.csv(), format!("value\n0.333333333\n-819.149994\n{}\n0\ninf\n", 1e300));
+        assert_eq!(table.clone().to_nine_digits(), table);
     }
 
     #[test]
