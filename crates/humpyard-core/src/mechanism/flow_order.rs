@@ -13,7 +13,6 @@ pub enum FlowOrder {
     #[default]
     Hold,
     /// Yes: several cores may serve one client, and packets may overtake each other. An exit
-    /// ([`SchedulerConfig::exit`](crate::config::SchedulerConfig::exit)) can restore their order.
     /// ([`SchedulerConfig::exit`](crate::config::SchedulerConfig::exit)) puts them back in order.
     Free,
 }
