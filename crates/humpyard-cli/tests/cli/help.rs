@@ -4,50 +4,51 @@ use std::path::Path;
 
 use crate::support::{Said, directory, document, good, humpyard, run};
 
+/// Every command; the first is the program itself.
+pub(crate) const COMMANDS: [&str; 30] = [
+    "",
+    "demo",
+    "run",
+    "top",
+    "sim",
+    "compare",
+    "admit",
+    "recommend",
+    "sweep",
+    "sweep plot",
+    "sweep diff",
+    "validate",
+    "schedule",
+    "trace",
+    "trace info",
+    "trace compose",
+    "trace scale",
+    "calibrate",
+    "reproduce",
+    "check",
+    "replay",
+    "why",
+    "steer",
+    "completions",
+    "man",
+    "trace cut",
+    "trace merge",
+    "list",
+    "explain",
+    "topology",
+];
+
 #[test]
 fn every_command_helps() {
     let here = Path::new(".");
-    let commands = [
-        "",
-        "demo",
-        "run",
-        "top",
-        "sim",
-        "compare",
-        "admit",
-        "recommend",
-        "sweep",
-        "sweep plot",
-        "sweep diff",
-        "validate",
-        "schedule",
-        "trace",
-        "trace info",
-        "trace compose",
-        "trace scale",
-        "calibrate",
-        "reproduce",
-        "check",
-        "replay",
-        "why",
-        "steer",
-        "completions",
-        "man",
-        "trace cut",
-        "trace merge",
-        "list",
-        "explain",
-        "topology",
-        "help run",
-    ];
-    for command in commands {
+    for command in COMMANDS.into_iter().chain(["help run"]) {
         let flag = if command.starts_with("help") { "" } else { "--help" };
         let said = good(here, &format!("{command} {flag}"));
         assert!(said.out.contains("Usage: humpyard") && said.out.contains("Example"), "{command}: {}", said.out);
         assert!(!said.out.contains('\u{1b}'), "{command}: colours in a pipe");
     }
     let top = good(here, "--help").out;
-    for command in commands {
+    for command in COMMANDS {
         let command = command.split(' ').next().expect("a word");
         assert!(top.contains(&format!("  {command}")), "{command} is not in\n{top}");
     }

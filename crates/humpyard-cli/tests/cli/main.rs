@@ -20,6 +20,7 @@ mod metrics;
 mod offered;
 mod order;
 mod recommend;
+mod reference;
 mod refusals;
 mod reload;
 mod repetitions;
