@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::configuration::repository;
 use crate::help::COMMANDS;
-use crate::support::good;
+use crate::support::{Said, good, humpyard};
 
 const HOW: &str = "The program writes this page: `HUMPYARD_RENEW=1 cargo test -p humpyard-cli --test cli reference`.";
 
@@ -18,6 +18,15 @@ fn is_committed(page: &str, text: &str) {
     }
     let committed = fs::read_to_string(&path).unwrap_or_default();
     assert!(committed == text, "{page} differs from the program. {HOW}");
+}
+
+/// Returns what a command prints in lines that a page holds.
+fn printed(words: &str) -> String {
+    let arguments: Vec<&str> = words.split_whitespace().collect();
+    let output = humpyard(Path::new("."), &arguments).env("COLUMNS", "80").output().expect("the binary starts");
+    let said = Said::of(output);
+    assert!(said.code == Some(0) && said.err.is_empty(), "{words}: {said:?}");
+    said.out
 }
 
 fn block(heading: &str, text: &str) -> String {
@@ -33,7 +42,7 @@ fn the_reference_of_commands_is_the_help() {
          [Options together](options.md) says how options act on each other. {HOW}\n"
     );
     for command in COMMANDS {
-        let help = good(Path::new("."), &format!("{command} --help")).out;
+        let help = printed(&format!("{command} --help"));
         page.push_str(&block(&format!("## {}", if command.is_empty() { "humpyard" } else { command }), &help));
     }
     is_committed("docs/reference/commands.md", &page);
@@ -41,16 +50,15 @@ fn the_reference_of_commands_is_the_help() {
 
 #[test]
 fn the_reference_of_names_is_what_is_explained() {
-    let here = Path::new(".");
     let mut page = format!(
         "# Every policy, service and traffic model\n\nFor everyone who looks up a name: what `humpyard explain NAME` \
          prints, for each.\n{HOW}\n"
     );
     for (list, heading) in [("policies", "Policies"), ("services", "Services"), ("profiles", "Traffic models")] {
         let _ = write!(page, "\n## {heading}\n");
-        let names = good(here, &format!("list {list} --json")).json();
+        let names = good(Path::new("."), &format!("list {list} --json")).json();
         for name in names.as_array().expect("a list").iter().filter_map(|entry| entry["name"].as_str()) {
-            let explained = good(here, &format!("explain {name}")).out;
+            let explained = printed(&format!("explain {name}"));
             page.push_str(&block(&format!("### {name}"), &explained));
         }
     }
