@@ -84,6 +84,7 @@ docs: transcode
 
 # Pages link to files of the repository: links beside the book lead there.
 book: prerequisites
+	@scripts/prerequisites python
 	@scripts/mdbook $(MDBOOK)
 	$(MDBOOK)/bin/mdbook build docs --dest-dir $(BOOK)/docs
 	@for name in $$(git ls-tree --name-only HEAD); do \
