@@ -87,8 +87,7 @@ book: prerequisites
 	@scripts/prerequisites python
 	@scripts/mdbook $(MDBOOK)
 	$(MDBOOK)/bin/mdbook build docs --dest-dir $(BOOK)/docs
-	@for name in $$(git ls-tree --name-only HEAD); do \
-		if [ "$$name" != docs ]; then ln -sfn "$(CURDIR)/$$name" "$(BOOK)/$$name"; fi; done
+	@for name in crates examples reproduction scripts *.md; do ln -sfn "$(CURDIR)/$$name" "$(BOOK)/$$name"; done
 	@scripts/check-links $(BOOK)/docs
 
 # Policies and core must build where there is no operating system: the proof that they are pure.
