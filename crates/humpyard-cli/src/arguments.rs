@@ -167,7 +167,8 @@ pub(crate) struct RunArguments {
     /// and the services, which the start tells]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1024), display_order = 4)]
     pub(crate) workers: Option<u16>,
-    /// Serve metrics of the run at this address while it goes on, for Prometheus and `humpyard top`; port 0 is any, and is told
+    /// Serve metrics at this address during the run, for Prometheus and `humpyard top`; port 0 is any free port, which
+    /// the run prints
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = metrics_address, help_heading = "Live")]
     pub(crate) metrics: Option<SocketAddr>,
 }
@@ -215,7 +216,7 @@ pub(crate) struct AdmitArguments {
     /// A flow; may be given several times. They are admitted in the order given, while there is room
     #[arg(long, value_name = "service=S,rate=R,length=L,burst=B,...")]
     pub(crate) flow: Vec<String>,
-    /// Flows of a file, after those that are given here
+    /// A file of flows, which are admitted after those of --flow
     #[arg(long, value_name = "FILE.toml|FILE.csv")]
     pub(crate) flows: Option<String>,
     /// Engines
