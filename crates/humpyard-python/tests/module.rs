@@ -6,7 +6,7 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use tempfile::TempDir;
@@ -55,10 +55,15 @@ fn has(arguments: &[&str]) -> bool {
 
 /// What Python says with the package in reach, run in this crate.
 fn python(arguments: &[&str]) -> String {
+    let arguments: Vec<&OsStr> = arguments.iter().map(OsStr::new).collect();
+    python_in(Path::new(env!("CARGO_MANIFEST_DIR")), &arguments)
+}
+
+/// What Python says with the package in reach, run in this directory.
+fn python_in(directory: &Path, arguments: &[&OsStr]) -> String {
     let package = package();
-    let crate_directory = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut python = Command::new(interpreter());
-    python.args(arguments).current_dir(crate_directory).env("PYTHONPATH", package.path());
+    python.args(arguments).current_dir(directory).env("PYTHONPATH", package.path());
     python.env("MYPYPATH", package.path()).env("MYPY_CACHE_DIR", package.path()).env("PYTHONDONTWRITEBYTECODE", "1");
     // Where the whole workspace is tested, the program is there, too.
     let program = env::current_exe().expect("a test knows where it is").with_file_name("../humpyard");
@@ -98,18 +103,35 @@ fn examples_in_docstrings_run() {
     }
 }
 
-/// The programs in Python of a document, one behind the other.
-fn programs(document: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(document);
-    let text = fs::read_to_string(path).expect("a document");
-    let blocks = text.split("```python\n").skip(1).filter_map(|rest| rest.split("```").next());
-    blocks.collect()
+/// The pages of the book.
+fn pages() -> Vec<PathBuf> {
+    let book = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let children = |directory: &Path| -> Vec<PathBuf> {
+        fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path()).collect()
+    };
+    let folders = children(&book).into_iter().filter(|path| path.is_dir());
+    let pages = folders.flat_map(|folder| children(&folder)).filter(|path| path.extension() == Some("md".as_ref()));
+    pages.collect()
+}
+
+/// The Python of a page, as one program: later blocks use what earlier blocks define.
+fn program(page: &Path) -> String {
+    let text = fs::read_to_string(page).expect("a page");
+    text.split("```python\n").skip(1).filter_map(|rest| rest.split("```").next()).collect()
 }
 
 #[test]
-fn the_programs_of_the_documents_run() {
+fn the_programs_of_the_book_run() {
+    let programs: Vec<(PathBuf, String)> = pages().into_iter().map(|page| (page.clone(), program(&page))).collect();
+    let programs: Vec<_> = programs.iter().filter(|(_, program)| !program.is_empty()).collect();
+    assert!(programs.len() >= 3, "the pages with Python were not found");
     if has(&["-c", "import polars"]) {
-        python(&["-W", "ignore", "-c", &programs("python.md")]);
+        for (page, program) in programs {
+            let directory = tempfile::tempdir().expect("a temporary directory");
+            let file = directory.path().join(page.with_extension("py").file_name().expect("a page has a name"));
+            fs::write(&file, program).expect("a program is written");
+            python_in(directory.path(), &["-W".as_ref(), "ignore".as_ref(), file.as_os_str()]);
+        }
     }
 }
 
