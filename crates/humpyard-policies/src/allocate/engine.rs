@@ -1,5 +1,40 @@
 //! The common part of `everest` and `everest-env`: which services are eligible, which cores are
 //! marked, and which service must give up a core.
+//!
+//! **Algorithm.** The symbols are the paper's. Of service i, q is the number of packets that wait, R
+//! the rate of arrivals, t the time of a packet, D the tolerance, and n the number of cores that are
+//! not marked. Qlim(n) = n (⌊D/t⌋ - 1) packets is the longest queue that n cores serve in time
+//! (eq. 3). i is eligible if q > Qlim(n) (eq. 2).
+//!
+//! ```text
+//! a packet of i arrives                                      note, need
+//!     if i is not eligible: return
+//!     take back the marks of i, newest first, until q ≤ Qlim(n)
+//!     if none is left and i is still eligible:               acquire
+//!         each other service with an empty queue: mark the cores it can spare
+//!         if another service has marked a core: i takes the one marked longest
+//!         else a core is forced from a service in overload
+//!
+//! a core of i has nothing to do                              on_idle
+//!     if the queue of i is empty:                            refresh
+//!         mark ⌊cores - R t⌋ of its cores (eq. 6), those idle longest first
+//!     the eligible service furthest beyond its limit, then the next, looks for a core as above
+//!
+//! a core is forced to i                                      force
+//!     each service: share := min(need, guarantee)            share_out
+//!     each core that is left goes to the service with the greatest q - Qlim(share)
+//!     if i has its share: no core
+//!     else one core of the service furthest beyond its share: the one idle longest   victim
+//! ```
+//!
+//! **State.** Two services share five cores. B has an empty queue and needs half a core, so it has
+//! marked one. A would take core 4 with its next eligible packet.
+//!
+//! ```text
+//!   cores       0  1  2  3  4            marks      4          longest marked first
+//!   service     A  A  A  B  B            marks_of   A: -   B: 4
+//!   owner       -  -  -  -  B            seekers    A          services that would take a core
+//! ```
 
 use alloc::format;
 use alloc::vec;
@@ -206,15 +241,6 @@ impl Engine {
         self
     }
 
-    pub(super) fn check(&self) {
-        assert_eq!(self.marks.len(), self.owner.iter().flatten().count(), "marked cores");
-        for id in self.services.ids() {
-            let marked = self.marks.iter().filter(|&core| self.owner[core] == Some(id));
-            assert!(marked.eq(self.marks_of.iter(id)), "marked cores of service {id}");
-            assert_eq!(self.marks_of.iter(id).count(), self.services[id].marked as usize, "marks of service {id}");
-        }
-    }
-
     pub(super) fn initial(&self, allocation: &mut IdVec<CoreId, ServiceId>) {
         let cores: Vec<usize> = self.services.iter().map(|service| service.guaranteed as usize).collect();
         deal(&cores, allocation);
@@ -223,23 +249,6 @@ impl Engine {
     #[inline]
     pub(super) fn count_arrival(&mut self, now: Time, id: ServiceId) {
         self.services[id].demand.count_arrival(now);
-    }
-
-    #[inline]
-    pub(super) fn demand(&self, id: ServiceId) -> &Demand {
-        &self.services[id].demand
-    }
-
-    /// Returns the services that seek a core, and some that did before.
-    #[inline]
-    pub(super) fn seekers(&self) -> impl Iterator<Item = ServiceId> + '_ {
-        self.seekers.iter()
-    }
-
-    /// Whether no service seeks a core.
-    #[inline]
-    pub(super) fn has_no_seekers(&self) -> bool {
-        self.seekers.is_empty()
     }
 
     /// Returns the core that takes a packet. Of several idle cores, unmarked ones come before
@@ -280,38 +289,6 @@ impl Engine {
     fn place_on_busy(&self, room: &IdSet<CoreId>) -> CoreId {
         let unmarked = room.iter().find(|&core| self.owner[core].is_none());
         unmarked.or_else(|| room.first()).expect("a core has room")
-    }
-
-    /// Handles an idle core of this service: the neediest other service may take one.
-    #[inline(always)]
-    pub(super) fn on_idle(&mut self, moment: Moment<'_>, idle: ServiceId, rules: &impl Rules) -> Option<Move> {
-        self.refresh(moment, idle);
-        if self.has_no_seekers() { None } else { self.choose(moment, rules) }
-    }
-
-    /// Finds a core for the neediest service that seeks one.
-    #[inline(never)]
-    fn choose(&mut self, moment: Moment<'_>, rules: &impl Rules) -> Option<Move> {
-        let mut next = self.seekers.first();
-        while let Some(id) = next {
-            next = self.seekers.after(id);
-            if !rules.seeks(self, moment, id) {
-                self.seekers.remove(id);
-            }
-        }
-        // Each service is tried once, the furthest beyond its limit first; a service without
-        // success drops out.
-        let mut bound = None;
-        loop {
-            let eligible = self.seekers.iter().filter(|&id| self.is_eligible(moment, id));
-            let ranked = eligible.map(|id| (self.excess(moment, id), Reverse(id)));
-            let neediest = ranked.filter(|&rank| bound.is_none_or(|bound| rank < bound)).max()?;
-            bound = Some(neediest);
-            let taken = self.need(moment, neediest.1.0, rules);
-            if taken.is_some() {
-                return taken;
-            }
-        }
     }
 
     /// Updates whether a service seeks a core, after one of its packets arrived or left, and
@@ -383,6 +360,100 @@ impl Engine {
         Move { core, to }
     }
 
+    /// Handles an idle core of this service: the neediest other service may take one.
+    #[inline(always)]
+    pub(super) fn on_idle(&mut self, moment: Moment<'_>, idle: ServiceId, rules: &impl Rules) -> Option<Move> {
+        self.refresh(moment, idle);
+        if self.has_no_seekers() { None } else { self.choose(moment, rules) }
+    }
+
+    /// Finds a core for the neediest service that seeks one.
+    #[inline(never)]
+    fn choose(&mut self, moment: Moment<'_>, rules: &impl Rules) -> Option<Move> {
+        let mut next = self.seekers.first();
+        while let Some(id) = next {
+            next = self.seekers.after(id);
+            if !rules.seeks(self, moment, id) {
+                self.seekers.remove(id);
+            }
+        }
+        // Each service is tried once, the furthest beyond its limit first; a service without
+        // success drops out.
+        let mut bound = None;
+        loop {
+            let eligible = self.seekers.iter().filter(|&id| self.is_eligible(moment, id));
+            let ranked = eligible.map(|id| (self.excess(moment, id), Reverse(id)));
+            let neediest = ranked.filter(|&rank| bound.is_none_or(|bound| rank < bound)).max()?;
+            bound = Some(neediest);
+            let taken = self.need(moment, neediest.1.0, rules);
+            if taken.is_some() {
+                return taken;
+            }
+        }
+    }
+
+    /// Marks the cores of a service with an empty queue that its arrivals do not need (equation 6).
+    #[inline(always)]
+    pub(super) fn refresh(&mut self, moment: Moment<'_>, id: ServiceId) {
+        if moment.backlog(id) > 0 {
+            return;
+        }
+        if self.speeds.is_some() {
+            return self.mark_by_speed(moment, id);
+        }
+        let service = &mut self.services[id];
+        let spare = service.demand.spare(moment.now, moment.machine.service(id).cores);
+        if service.marked != spare {
+            self.mark(moment.machine, id, spare);
+        }
+    }
+
+    /// Marks `cores` cores of a service, or as many as possible: first the idle ones, longest idle
+    /// first, then those held longest.
+    #[inline(never)]
+    fn mark(&mut self, machine: &Machine, id: ServiceId, cores: u32) {
+        while self.services[id].marked > cores {
+            self.unmark_newest(id);
+        }
+        while self.services[id].marked < cores {
+            let unmarked = |core: &CoreId| self.owner[*core].is_none();
+            let core = machine.idle(id).find(unmarked).or_else(|| machine.held(id).find(unmarked));
+            let Some(core) = core else { break };
+            self.mark_one(id, core);
+        }
+    }
+
+    fn mark_one(&mut self, id: ServiceId, core: CoreId) {
+        self.owner[core] = Some(id);
+        self.marks.push_back(core);
+        self.marks_of.push_back(id, core);
+        self.services[id].marked += 1;
+    }
+
+    /// Applies equation 6 to cores of unequal speed: the unmarked cores together are as fast as the
+    /// arrivals need.
+    #[inline(never)]
+    fn mark_by_speed(&mut self, moment: Moment<'_>, id: ServiceId) {
+        let machine = moment.machine;
+        let service = &mut self.services[id];
+        let (packets, window) = service.demand.latest(moment.now);
+        let work = u128::from(packets) * u128::from(service.packet_time);
+        let needed = (1000 * work).div_ceil(u128::from(window)) as u64;
+        let mut left = self.unmarked(machine, id).map(|core| self.speed(core)).sum::<u64>();
+        while left < needed
+            && let Some(core) = self.marks_of.back(id)
+        {
+            self.unmark(core);
+            left += self.speed(core);
+        }
+        loop {
+            let spare = |core: &CoreId| self.owner[*core].is_none() && left >= needed + self.speed(*core);
+            let Some(core) = machine.idle(id).find(spare).or_else(|| machine.held(id).find(spare)) else { break };
+            left -= self.speed(core);
+            self.mark_one(id, core);
+        }
+    }
+
     /// Returns, in overload, the core that a service with more than its share must give up.
     pub(super) fn force(&mut self, moment: Moment<'_>, to: ServiceId) -> Option<CoreId> {
         let held = moment.machine.service(to).cores;
@@ -408,14 +479,6 @@ impl Engine {
             ExtraReclaim::OncePerSwitchTime => latest_extra.is_none_or(|latest| now.since(latest) >= switch_cost),
             ExtraReclaim::Never => false,
         }
-    }
-
-    /// Returns the easiest core to take from the service furthest beyond its share.
-    fn victim(&self, machine: &Machine, to: ServiceId) -> Option<CoreId> {
-        let surplus = |id: ServiceId| machine.service(id).cores.saturating_sub(self.shares[id.index()]);
-        let others = self.services.ids().filter(|&id| id != to && surplus(id) > 0);
-        let victims = others.filter_map(|id| takeable(machine, id).map(|core| (surplus(id), Reverse(id), core)));
-        victims.max_by_key(|&(surplus, id, _)| (surplus, id)).map(|(_, _, core)| core)
     }
 
     /// Returns the cores that a service may take from others by force: its need, up to its guarantee.
@@ -481,84 +544,12 @@ impl Engine {
         cores.min(u64::from(left) + 1) as u32
     }
 
-    /// Marks the cores of a service with an empty queue that its arrivals do not need (equation 6).
-    #[inline(always)]
-    pub(super) fn refresh(&mut self, moment: Moment<'_>, id: ServiceId) {
-        if moment.backlog(id) > 0 {
-            return;
-        }
-        if self.speeds.is_some() {
-            return self.mark_by_speed(moment, id);
-        }
-        let service = &mut self.services[id];
-        let spare = service.demand.spare(moment.now, moment.machine.service(id).cores);
-        if service.marked != spare {
-            self.mark(moment.machine, id, spare);
-        }
-    }
-
-    /// Marks `cores` cores of a service, or as many as possible: first the idle ones, longest idle
-    /// first, then those held longest.
-    #[inline(never)]
-    fn mark(&mut self, machine: &Machine, id: ServiceId, cores: u32) {
-        while self.services[id].marked > cores {
-            self.unmark_newest(id);
-        }
-        while self.services[id].marked < cores {
-            let unmarked = |core: &CoreId| self.owner[*core].is_none();
-            let core = machine.idle(id).find(unmarked).or_else(|| machine.held(id).find(unmarked));
-            let Some(core) = core else { break };
-            self.mark_one(id, core);
-        }
-    }
-
-    fn mark_one(&mut self, id: ServiceId, core: CoreId) {
-        self.owner[core] = Some(id);
-        self.marks.push_back(core);
-        self.marks_of.push_back(id, core);
-        self.services[id].marked += 1;
-    }
-
-    /// Applies equation 6 to cores of unequal speed: the unmarked cores together are as fast as the
-    /// arrivals need.
-    #[inline(never)]
-    fn mark_by_speed(&mut self, moment: Moment<'_>, id: ServiceId) {
-        let machine = moment.machine;
-        let service = &mut self.services[id];
-        let (packets, window) = service.demand.latest(moment.now);
-        let work = u128::from(packets) * u128::from(service.packet_time);
-        let needed = (1000 * work).div_ceil(u128::from(window)) as u64;
-        let mut left = self.unmarked(machine, id).map(|core| self.speed(core)).sum::<u64>();
-        while left < needed
-            && let Some(core) = self.marks_of.back(id)
-        {
-            self.unmark(core);
-            left += self.speed(core);
-        }
-        loop {
-            let spare = |core: &CoreId| self.owner[*core].is_none() && left >= needed + self.speed(*core);
-            let Some(core) = machine.idle(id).find(spare).or_else(|| machine.held(id).find(spare)) else { break };
-            left -= self.speed(core);
-            self.mark_one(id, core);
-        }
-    }
-
-    fn speed(&self, core: CoreId) -> u64 {
-        self.speeds.as_ref().map_or(1000, |speeds| u64::from(speeds[core]))
-    }
-
-    /// Returns the unmarked cores of a service.
-    fn unmarked(&self, machine: &Machine, id: ServiceId) -> impl Iterator<Item = CoreId> {
-        let cores = machine.cores();
-        cores.ids().filter(move |&core| cores[core].service == id && self.owner[core].is_none())
-    }
-
-    /// Returns the longest queue that the unmarked cores of a service serve in time: equations 2
-    /// and 3 for unequal cores.
-    fn limit_by_speed(&self, machine: &Machine, id: ServiceId) -> u64 {
-        let Service { tolerance, packet_time, .. } = self.services[id];
-        let in_time = |core| packets_in_time(tolerance, scaled_time(packet_time, self.speed(core)));
-        self.unmarked(machine, id).map(in_time).sum()
+    /// Returns the easiest core to take from the service furthest beyond its share.
+    fn victim(&self, machine: &Machine, to: ServiceId) -> Option<CoreId> {
+        let surplus = |id: ServiceId| machine.service(id).cores.saturating_sub(self.shares[id.index()]);
+        let others = self.services.ids().filter(|&id| id != to && surplus(id) > 0);
+        let victims = others.filter_map(|id| takeable(machine, id).map(|core| (surplus(id), Reverse(id), core)));
+        victims.max_by_key(|&(surplus, id, _)| (surplus, id)).map(|(_, _, core)| core)
     }
 
     /// Returns q − Qlim over the unmarked cores.
@@ -578,6 +569,41 @@ impl Engine {
     #[inline]
     pub(super) fn is_eligible(&self, moment: Moment<'_>, id: ServiceId) -> bool {
         moment.backlog(id) > 0 && self.excess(moment, id) > 0
+    }
+
+    /// Returns the longest queue that the unmarked cores of a service serve in time: equations 2
+    /// and 3 for unequal cores.
+    fn limit_by_speed(&self, machine: &Machine, id: ServiceId) -> u64 {
+        let Service { tolerance, packet_time, .. } = self.services[id];
+        let in_time = |core| packets_in_time(tolerance, scaled_time(packet_time, self.speed(core)));
+        self.unmarked(machine, id).map(in_time).sum()
+    }
+
+    fn speed(&self, core: CoreId) -> u64 {
+        self.speeds.as_ref().map_or(1000, |speeds| u64::from(speeds[core]))
+    }
+
+    /// Returns the unmarked cores of a service.
+    fn unmarked(&self, machine: &Machine, id: ServiceId) -> impl Iterator<Item = CoreId> {
+        let cores = machine.cores();
+        cores.ids().filter(move |&core| cores[core].service == id && self.owner[core].is_none())
+    }
+
+    #[inline]
+    pub(super) fn demand(&self, id: ServiceId) -> &Demand {
+        &self.services[id].demand
+    }
+
+    /// Returns the services that seek a core, and some that did before.
+    #[inline]
+    pub(super) fn seekers(&self) -> impl Iterator<Item = ServiceId> + '_ {
+        self.seekers.iter()
+    }
+
+    /// Whether no service seeks a core.
+    #[inline]
+    pub(super) fn has_no_seekers(&self) -> bool {
+        self.seekers.is_empty()
     }
 
     /// Whether no core is marked.
@@ -610,6 +636,15 @@ impl Engine {
             self.marks.remove(core);
             self.marks_of.remove(owner, core);
             self.services[owner].marked -= 1;
+        }
+    }
+
+    pub(super) fn check(&self) {
+        assert_eq!(self.marks.len(), self.owner.iter().flatten().count(), "marked cores");
+        for id in self.services.ids() {
+            let marked = self.marks.iter().filter(|&core| self.owner[core] == Some(id));
+            assert!(marked.eq(self.marks_of.iter(id)), "marked cores of service {id}");
+            assert_eq!(self.marks_of.iter(id).count(), self.services[id].marked as usize, "marks of service {id}");
         }
     }
 }

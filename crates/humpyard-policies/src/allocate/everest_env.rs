@@ -7,9 +7,44 @@
 //!   never cost more than the idle time already wasted.
 //! - Slack: a service without a core waits for one that can be spared, until its latest start.
 //!
-//! If services differ in tolerance and switch cost, the way back counts too. A loan costs at least
-//! the borrower's switch. It costs more if the lender's switch is a larger part of the lender's
-//! tolerance: then it costs the same part of the borrower's tolerance.
+//! **Algorithm.** Symbols as in `engine.rs`, which has Everest's own part: `need` takes back marks,
+//! takes a marked core, or forces one. t_sw is the time of a switch, T the idle time of a core.
+//!
+//! ```text
+//! a packet of i arrives, or a core of i takes one            on_queue, on_start, help
+//!     if i is eligible: need, with these rules where no mark of i is left:
+//!         marked core: of the service with the least t_sw/D            marked
+//!         none, and i has no core and can wait: wait                   unmarked: slack
+//!         none, and a core has T ≥ cost²/D: take it                    idle_beyond
+//!         none: force, as `everest`
+//!     else if q t > θ t_sw n, and no service with cores is eligible:   is_low: drain test
+//!             (without a core: q t and the age of the oldest packet > θ t_sw)
+//!         take back the marks of i
+//!         take the core idle longest with T ≥ φ cost                   lendable: ski rental
+//!     if i has no core: alarm at the latest start                      arm
+//!
+//! a core has nothing to do                                   on_idle
+//!     as `everest`; if no service takes it, i := the service with the most q t/n that passes the
+//!     drain test, and it takes a core as above               lend_to_longest
+//!
+//! the alarm of i                                             on_urgent
+//!     need: i no longer waits; without success, again after t_sw
+//!
+//! latest start of i = arrival of its oldest packet + D - t_sw - q t - μ
+//! cost of a loan    = max(t_sw of the borrower, t_sw/D of the lender · D of the borrower)
+//! ```
+//!
+//! If services differ in tolerance and switch cost, the way back counts too: hence this cost.
+//!
+//! **State.** That of the engine, and an alarm for each service without a core. Three services, of
+//! which C has no core and two packets:
+//!
+//! ```text
+//!            packet of C arrives          alarm (deadlines)         D is over
+//!   time ────────┼────────────────────────────┼───────────────────────┼────►
+//!                │ C waits for a marked core  │ C takes any core      │
+//!                                             ├─ μ ─┼─ t_sw ─┼─ q t ──┤
+//! ```
 //!
 //! **Source.** This project: an answer to the open question of Everest (paper everest, section
 //! 5.3); docs/concepts/allocation.md.
@@ -26,9 +61,9 @@
 //! **Departures.** After an urgent request without success, a service is considered again after
 //! every switch time. Otherwise it could wait for an event that never comes. A service that
 //! tolerates any delay has no latest start. An idle core that is about to take a packet is not
-//! lent. Of marked cores, those of the service with the least t_sw/D go first. A service without a
-//! core does not take those of services with a greater t_sw/D than its own until its latest start.
-//! If these values are equal, the order is the paper's: longest marked first.
+//! lent. Until its latest start, a service without a core does not take marked cores of services
+//! with a greater t_sw/D than its own. Among equal values of t_sw/D, the core marked longest goes
+//! first, as in the paper.
 
 use humpyard_core::config::{SchedulerConfig, ServiceConfig};
 use humpyard_core::id::{CoreId, IdVec, ServiceId};
@@ -225,6 +260,21 @@ impl EverestEnv {
         Some(self.engine.give(moment, core, id))
     }
 
+    /// Sets the time at which a service without a core is considered again: its latest start, or,
+    /// if that has passed, after a switch time.
+    #[inline]
+    fn arm(&mut self, moment: Moment<'_>, id: ServiceId) {
+        if moment.machine.service(id).cores == 0 && self.rules.limits[id].waits {
+            self.arm_waiting(moment, id);
+        }
+    }
+
+    fn arm_waiting(&mut self, moment: Moment<'_>, id: ServiceId) {
+        if let Some(latest) = self.rules.latest_start(moment, id).filter(|&latest| latest < Time::MAX) {
+            self.deadlines.set(moment.now, id, latest);
+        }
+    }
+
     /// Handles a core without packets: first as `everest`, then it helps the longest backlog per
     /// core that may get early help.
     #[inline]
@@ -259,21 +309,6 @@ impl EverestEnv {
             self.arm(moment, id);
         }
         None
-    }
-
-    /// Sets the time at which a service without a core is considered again: its latest start, or,
-    /// if that has passed, after a switch time.
-    #[inline]
-    fn arm(&mut self, moment: Moment<'_>, id: ServiceId) {
-        if moment.machine.service(id).cores == 0 && self.rules.limits[id].waits {
-            self.arm_waiting(moment, id);
-        }
-    }
-
-    fn arm_waiting(&mut self, moment: Moment<'_>, id: ServiceId) {
-        if let Some(latest) = self.rules.latest_start(moment, id).filter(|&latest| latest < Time::MAX) {
-            self.deadlines.set(moment.now, id, latest);
-        }
     }
 }
 
@@ -339,6 +374,31 @@ impl Envelope {
         u64::from(moment.backlog(id)).saturating_mul(self.limits[id].packet_time)
     }
 
+    /// Whether a service without a core can still wait for one that is easily spared.
+    #[inline]
+    fn waits(&self, moment: Moment<'_>, id: ServiceId) -> bool {
+        let can_wait = self.limits[id].waits && moment.machine.service(id).cores == 0;
+        can_wait && self.latest_start(moment, id).is_none_or(|latest| moment.now < latest)
+    }
+
+    /// Returns the time at which a service without a core must receive one to serve its backlog in
+    /// time. `None`: nothing waits.
+    fn latest_start(&self, moment: Moment<'_>, id: ServiceId) -> Option<Time> {
+        let Limits { switch_cost, tolerance, .. } = self.limits[id];
+        let ahead = switch_cost.saturating_add(self.work(moment, id)).saturating_add(self.longest);
+        let oldest = moment.machine.service(id).oldest?;
+        Some(oldest + Time::from_ns(tolerance.saturating_sub(ahead)))
+    }
+
+    /// Returns the core that a service beyond its limit may take: one idle for cost²/D.
+    fn idle_beyond(&self, moment: Moment<'_>, to: ServiceId) -> Option<CoreId> {
+        let tolerance = u128::from(self.limits[to].tolerance.max(1));
+        // Whether idle time is at least the quotient, rounded down. This avoids a division, which
+        // would cost more than all the rest.
+        let is_paid = |idle: u64, cost: u64| (u128::from(idle) + 1).saturating_mul(tolerance) > u128::from(cost).pow(2);
+        self.longest_idle_of(moment, to, is_paid)
+    }
+
     /// The drain test: whether the backlog of a service would outlive a switch while all cores
     /// serve in time what they must.
     #[inline]
@@ -377,31 +437,11 @@ impl Envelope {
         self.longest_idle_of(moment, to, |idle, cost| self.is_worth(moment, to, idle, cost))
     }
 
-    /// Whether there is such a core. O(1) if the way back costs no more than the way there, as
-    /// among equal services.
-    #[inline]
-    fn may_borrow(&self, moment: Moment<'_>, idle: LongestIdle, to: ServiceId) -> bool {
-        let Some(((since, _), from)) = idle.other_than(to) else { return false };
-        let longest = moment.now.since(since).as_ns();
-        // No other core has been idle for longer, and no loan costs less than the way there.
-        longest >= times(self.phi, self.limits[to].switch_cost)
-            && (self.is_worth(moment, to, longest, self.cost(from, to)) || self.lendable(moment, to).is_some())
-    }
-
     /// Whether a loan of this cost is worth it to a service, for a core that has been idle for
     /// `idle`; both in ns.
     #[inline]
     fn is_worth(&self, moment: Moment<'_>, to: ServiceId, idle: u64, cost: u64) -> bool {
         idle >= times(self.phi, cost) && self.outlives(moment, to, times(self.theta, cost))
-    }
-
-    /// Returns the core that a service beyond its limit may take: one idle for cost²/D.
-    fn idle_beyond(&self, moment: Moment<'_>, to: ServiceId) -> Option<CoreId> {
-        let tolerance = u128::from(self.limits[to].tolerance.max(1));
-        // Whether idle time is at least the quotient, rounded down. This avoids a division, which
-        // would cost more than all the rest.
-        let is_paid = |idle: u64, cost: u64| (u128::from(idle) + 1).saturating_mul(tolerance) > u128::from(cost).pow(2);
-        self.longest_idle_of(moment, to, is_paid)
     }
 
     /// Returns the core idle longest, of those whose idle time pays for their loan. `is_paid` takes
@@ -446,11 +486,15 @@ impl Envelope {
         to.switch_cost.max(back)
     }
 
-    /// Whether a service without a core can still wait for one that is easily spared.
+    /// Whether there is such a core. O(1) if the way back costs no more than the way there, as
+    /// among equal services.
     #[inline]
-    fn waits(&self, moment: Moment<'_>, id: ServiceId) -> bool {
-        let can_wait = self.limits[id].waits && moment.machine.service(id).cores == 0;
-        can_wait && self.latest_start(moment, id).is_none_or(|latest| moment.now < latest)
+    fn may_borrow(&self, moment: Moment<'_>, idle: LongestIdle, to: ServiceId) -> bool {
+        let Some(((since, _), from)) = idle.other_than(to) else { return false };
+        let longest = moment.now.since(since).as_ns();
+        // No other core has been idle for longer, and no loan costs less than the way there.
+        longest >= times(self.phi, self.limits[to].switch_cost)
+            && (self.is_worth(moment, to, longest, self.cost(from, to)) || self.lendable(moment, to).is_some())
     }
 
     /// Whether one service has a longer backlog per core than another; a service without cores has the longest.
@@ -459,15 +503,6 @@ impl Envelope {
         let work = |id: ServiceId| u128::from(self.work(moment, id));
         let (ours, theirs) = (work(one) * cores(other), work(other) * cores(one));
         if cores(one) == 0 && cores(other) == 0 { work(one) > work(other) } else { ours > theirs }
-    }
-
-    /// Returns the time at which a service without a core must receive one to serve its backlog in
-    /// time. `None`: nothing waits.
-    fn latest_start(&self, moment: Moment<'_>, id: ServiceId) -> Option<Time> {
-        let Limits { switch_cost, tolerance, .. } = self.limits[id];
-        let ahead = switch_cost.saturating_add(self.work(moment, id)).saturating_add(self.longest);
-        let oldest = moment.machine.service(id).oldest?;
-        Some(oldest + Time::from_ns(tolerance.saturating_sub(ahead)))
     }
 }
 

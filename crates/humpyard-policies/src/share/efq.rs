@@ -7,6 +7,48 @@
 //! is served. So a wrong estimate delays packets by its error. Start-time fair queueing, which
 //! estimates nothing, delays them by whole packets of all others.
 //!
+//! **Algorithm.** The symbols are the paper's. V is virtual time, m the number of cores. Client i has
+//! weight φ, F is the finish tag of its last packet, and S and EF are the start tag and the
+//! estimated finish tag of its head. te is the estimate of a packet, A its actual work. The sum Σφ
+//! is over the clients that have packets.
+//!
+//! ```text
+//! a packet of i arrives                       on_arrival, on_wake, on_head
+//!     V += m · (time since the last event) / Σφ                  eq. 8, first term
+//!     if i had no packet: earliest := V
+//!     if it is the head:  S := max(F, earliest)                  eq. 9
+//!                         EF := S + te/φ                         eq. 11
+//!                         file i in `due` if S ≤ V, else in `early`      file
+//!
+//! a core asks for work                        pick, choose
+//!     advance V as above
+//!     if `due` is empty: V := max(V, least S in `early`)         eq. 8, second term
+//!     move each i with S ≤ V from `early` to `due`
+//!     serve the i of least EF in `due`
+//!     F := S + te/φ, for now;  earliest := 0                     eq. 10, on_dispatch
+//!
+//! the packet is done, after work A            on_completion
+//!     F += (A - te)/φ;  file the head of i again                 eq. 12
+//!
+//! no client has packets                       on_idle
+//!     all clients start again at V
+//! ```
+//!
+//! **State.** A head that may be served is in one of two tournaments. Client 1 has weight .5 and
+//! clients 3 to 6 have .1 each; packets are estimated as 10.5. Client 1 was served twice, up to 20:
+//! F = 20/.5 = 40. It is ahead of its share, so it waits, although its packet would finish first.
+//!
+//! ```text
+//!    `due`, by EF              V = 30           `early`, by S
+//!   ┌──────────────────────┐      │      ┌─────────────────────────┐
+//!   │ 3: S 0  EF 105       │      │      │ 1: S 40  EF 61          │
+//!   │ 4: S 0  EF 105       │      │      └─────────────────────────┘
+//!   │ 5: S 0  EF 105       │      │        `due` as soon as V is S
+//!   │ 6: S 0  EF 105       │      │
+//!   └──────────────────────┘      │
+//!     the first is served next
+//! ```
+//!
 //! **Source.** The EFQ and LAP paper; PREDICTIVE sections 4, 5 and 8.
 //!
 //! **Promises.** Work conserving. On one core with all shares reserved, a packet finishes later
@@ -20,26 +62,14 @@
 //! their remainders, so nothing drifts. They compare correctly below 2^64 of work per weight. One client of
 //! weight 1 alone on m cores reaches that after 584 years / m.
 //!
-//! **Departures.**
-//! - Tags count work per weight, not per share, and virtual time grows by m over the sum of the
-//!   weights in the system. This is the paper's rule divided by that sum.
-//! - `total` reserves a fixed sum: then a client that leaves after more than its share takes
-//!   nothing from those that stay.
-//! - m is the number of cores that have taken packets from this queue, so it is right if each core
-//!   has its own queue. If cores leave a queue for good, or flow order keeps them idle, time
-//!   outruns service, and `clock=work` is fairer.
+//! **Departures.** Each is explained where the code does it.
+//! - Tags count work per weight, not per share: the paper's rule divided by Σφ. `total` replaces Σφ.
+//! - m is the number of cores that have taken packets from this queue.
 //! - When all clients are idle, all debts and credits are cleared.
-//! - Ties go to the lower id, for any start tags.
-//! - With `clock=work`, virtual time grows by the work done, estimated at dispatch and corrected at
-//!   completion. A head that was due may then be served although virtual time went back.
-//! - Without `charge-cold`, a packet on a core that had another service before is charged at most
-//!   its estimate, which is for a warm core.
-//! - `charge-most` limits the charge of a packet. So a client whose packet was interrupted does not
-//!   pay for the time that the machine took.
 //! - A new weight holds for the packets in service too.
-//! - All cores that take packets from the queue are one pool. To share each core separately
-//!   (`engines=per-engine`), steering gives each core its own queue: `hrw` if no policy is named,
-//!   so `efq:engines=per-engine` is `steer=hrw/share=efq`.
+//! - Ties go to the lower id, for any start tags.
+//! - `eligible`, `clock=work`, `charge-cold`, `charge-most`, `order=median` and `engines` are options
+//!   that the paper does not have.
 
 use alloc::borrow::ToOwned;
 use alloc::string::{String, ToString};
@@ -346,6 +376,8 @@ impl Share for Efq {
     }
 
     fn on_completion(&mut self, _: Time, core: CoreId, id: ClientId, sent: &Packet, used: Work) {
+        // The estimate is for a warm core: without `charge-cold` a cold one costs at most that. With
+        // `charge-most`, a client does not pay for the time that the machine took.
         let cold = !self.charge_cold && self.cores[core].complete();
         let most = if cold { Some(1000) } else { self.charge_most };
         let charged = most.map_or(used, |most| used.min(times(sent.estimate, most)));
@@ -377,6 +409,7 @@ impl Share for Efq {
     }
 
     fn set_weight(&mut self, now: Time, id: ClientId, weight: Weight) {
+        // The packets in service count by the new weight too.
         let client = &mut self.clients[id];
         let before = client.weight();
         let to = ClientDivisor::new(weight);
@@ -412,12 +445,6 @@ impl Efq {
         self.due.first().map(|(_, id)| id)
     }
 
-    /// As [`Share::on_dispatch`], for a client that another policy has picked, due or not.
-    pub(super) fn on_early_dispatch(&mut self, now: Time, core: CoreId, id: ClientId, sent: &Packet) {
-        self.early.remove(id);
-        self.dispatch(now, core, id, sent);
-    }
-
     fn dispatch(&mut self, now: Time, core: CoreId, id: ClientId, sent: &Packet) {
         let client = &mut self.clients[id];
         let mut finish = client.start();
@@ -433,18 +460,10 @@ impl Efq {
         }
     }
 
-    /// Clears all debts and credits, even if clients wait: all clients start at virtual time.
-    pub(super) fn begin_anew(&mut self, now: Time) {
-        self.virtual_time.elapse(now);
-        let tag = self.virtual_time.tag();
-        self.finish_max = tag;
-        for id in self.clients.ids() {
-            let client = &mut self.clients[id];
-            if client.busy || client.finish.tag() > tag {
-                client.finish = ExactTag::at(tag);
-            }
-            self.file_again(id);
-        }
+    /// As [`Share::on_dispatch`], for a client that another policy has picked, due or not.
+    pub(super) fn on_early_dispatch(&mut self, now: Time, core: CoreId, id: ClientId, sent: &Packet) {
+        self.early.remove(id);
+        self.dispatch(now, core, id, sent);
     }
 
     /// Files a client whose head may be served.
@@ -477,6 +496,20 @@ impl Efq {
             }
         }
         self.file(id);
+    }
+
+    /// Clears all debts and credits, even if clients wait: all clients start at virtual time.
+    pub(super) fn begin_anew(&mut self, now: Time) {
+        self.virtual_time.elapse(now);
+        let tag = self.virtual_time.tag();
+        self.finish_max = tag;
+        for id in self.clients.ids() {
+            let client = &mut self.clients[id];
+            if client.busy || client.finish.tag() > tag {
+                client.finish = ExactTag::at(tag);
+            }
+            self.file_again(id);
+        }
     }
 }
 

@@ -8,6 +8,10 @@
 //! slots, and the unused rest is kept. So the policy stays cheap and fair with many clients and
 //! unequal weights.
 //!
+//! **Algorithm and state.** The page of `group_ratio.rs`, whose run queue `gr3mp` shares, has the
+//! algorithm in the paper's symbols, and a picture of the state. This file adds what one policy for
+//! all cores needs: the ring of the clients with work in the bank, which are served first.
+//!
 //! **Source.** Caprita, Chan, Nieh, Stein, Zheng. Group ratio round-robin: O(1) proportional share
 //! scheduling for uniprocessor and multiprocessor systems. USENIX ATC 2005. PROPORTIONAL_SHARE
 //! section 3; packets of any length: section 3.5.

@@ -36,6 +36,7 @@ mod fenwick;
 mod finish_order;
 mod group_balance;
 mod group_client;
+mod group_list;
 mod group_ratio;
 mod offered;
 mod partition;

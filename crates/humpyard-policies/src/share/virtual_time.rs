@@ -15,7 +15,8 @@ choice! {
         Auto = "auto",
         /// Time, at the rate of the cores, while any client is in the system.
         Wall = "wall",
-        /// The work that is done.
+        /// The work that is done, estimated at dispatch and corrected at completion. It may go back;
+        /// a head that was due stays due.
         Work = "work",
     }
 }
@@ -48,8 +49,9 @@ pub(super) struct VirtualTime {
 }
 
 impl VirtualTime {
-    /// Creates virtual time shared among `total`. `None`: it is shared among the weights of the
-    /// clients that are not idle.
+    /// Creates virtual time shared among `total`: then a client that leaves after more than its share
+    /// takes nothing from those that stay. `None`: it is shared among the weights of the clients that
+    /// are not idle.
     ///
     /// # Errors
     /// Rejects a clock that does not fit the unit of work, and a total that is too great for the arithmetic.
@@ -157,6 +159,10 @@ impl VirtualTime {
     }
 
     /// Records that a packet goes to this core.
+    ///
+    /// m counts the cores that ever took a packet here, so it is right if each core has a queue of
+    /// its own. If cores leave a queue for good, or flow order keeps them idle, time outruns service,
+    /// and `clock=work` is fairer.
     #[inline]
     pub(super) fn dispatch(&mut self, now: Time, core: CoreId, estimate: Work) {
         if !self.pulls[core] {

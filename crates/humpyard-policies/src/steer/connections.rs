@@ -1,4 +1,5 @@
-//! Connections, the amount that each holds, and its own cores: shared by `ps-hrw` and `gps-hrw`.
+//! Connections, the amount that each holds, and its own cores: shared by `ps-hrw` and `gps-hrw`. The
+//! algorithm and a picture of the state are in `ps_hrw.rs`.
 
 use alloc::format;
 use alloc::vec;
@@ -225,73 +226,10 @@ impl Connections {
         })
     }
 
-    /// Returns how weights enter a hash.
-    pub(super) fn multiplier(&self) -> Multiplier {
-        self.multiplier
-    }
-
-    #[inline]
-    pub(super) fn of(&self, flow: FlowId) -> &Connection {
-        &self.connections[flow]
-    }
-
-    /// Returns the number of sets built.
-    pub(super) fn built(&self) -> u64 {
-        self.built
-    }
-
-    /// Returns the number of these sets that have one core because there was no memory for more.
-    pub(super) fn crowded_out(&self) -> u64 {
-        self.crowded_out
-    }
-
     /// Returns the amount that a packet adds to its connection.
     #[inline]
     fn amount(&self, packet: &Packet) -> u64 {
         if self.weight == Weight::Work { packet.estimate } else { u64::from(packet.length) }
-    }
-
-    /// Records that the packet has joined the queue of `target`.
-    #[inline]
-    pub(super) fn on_enqueue(&mut self, target: Target, packet: &Packet) {
-        let amount = self.amount(packet);
-        let connection = &mut self.connections[packet.flow];
-        connection.held += amount;
-        if let Some(core) = target.core() {
-            connection.last_core = core;
-            connection.last_packet = packet.sequence;
-        }
-        self.totals[packet.service] += amount;
-        if let Some(classes) = &mut self.classes {
-            classes.join(packet);
-        }
-    }
-
-    /// Records that the packet is gone.
-    #[inline]
-    pub(super) fn leave(&mut self, packet: &Packet) {
-        let amount = self.amount(packet);
-        let connection = &mut self.connections[packet.flow];
-        connection.held -= amount;
-        if connection.last_packet == packet.sequence {
-            connection.last_packet = NONE;
-        }
-        self.totals[packet.service] -= amount;
-        if let Some(classes) = &mut self.classes {
-            classes.leave(packet);
-        }
-    }
-
-    pub(super) fn on_flow_end(&mut self, flow: FlowId) {
-        let connection = &mut self.connections[flow];
-        debug_assert_eq!(connection.held, 0, "flow {flow} ends and holds something");
-        if let Some(set) = connection.set.take() {
-            self.sets.free(set);
-        }
-        if !connection.is_new() && self.eager {
-            self.changes = self.changes.wrapping_add(1);
-        }
-        *connection = Connection::NEW;
     }
 
     /// Whether a new set is due: the packet changes φ by more than β, or connections have come or
@@ -380,6 +318,69 @@ impl Connections {
         connection.rest = rest;
         connection.seen = self.changes;
         self.built += 1;
+    }
+
+    /// Records that the packet has joined the queue of `target`.
+    #[inline]
+    pub(super) fn on_enqueue(&mut self, target: Target, packet: &Packet) {
+        let amount = self.amount(packet);
+        let connection = &mut self.connections[packet.flow];
+        connection.held += amount;
+        if let Some(core) = target.core() {
+            connection.last_core = core;
+            connection.last_packet = packet.sequence;
+        }
+        self.totals[packet.service] += amount;
+        if let Some(classes) = &mut self.classes {
+            classes.join(packet);
+        }
+    }
+
+    /// Records that the packet is gone.
+    #[inline]
+    pub(super) fn leave(&mut self, packet: &Packet) {
+        let amount = self.amount(packet);
+        let connection = &mut self.connections[packet.flow];
+        connection.held -= amount;
+        if connection.last_packet == packet.sequence {
+            connection.last_packet = NONE;
+        }
+        self.totals[packet.service] -= amount;
+        if let Some(classes) = &mut self.classes {
+            classes.leave(packet);
+        }
+    }
+
+    pub(super) fn on_flow_end(&mut self, flow: FlowId) {
+        let connection = &mut self.connections[flow];
+        debug_assert_eq!(connection.held, 0, "flow {flow} ends and holds something");
+        if let Some(set) = connection.set.take() {
+            self.sets.free(set);
+        }
+        if !connection.is_new() && self.eager {
+            self.changes = self.changes.wrapping_add(1);
+        }
+        *connection = Connection::NEW;
+    }
+
+    /// Returns how weights enter a hash.
+    pub(super) fn multiplier(&self) -> Multiplier {
+        self.multiplier
+    }
+
+    #[inline]
+    pub(super) fn of(&self, flow: FlowId) -> &Connection {
+        &self.connections[flow]
+    }
+
+    /// Returns the number of sets built.
+    pub(super) fn built(&self) -> u64 {
+        self.built
+    }
+
+    /// Returns the number of these sets that have one core because there was no memory for more.
+    pub(super) fn crowded_out(&self) -> u64 {
+        self.crowded_out
     }
 
     /// Panics unless the φ of all connections sum to Φ, and every set has one owner and the right

@@ -1,4 +1,34 @@
-//! A tree of cores. Every step down is a rendezvous among the children of a node.
+//! A tree of cores, for `h-cahrw` and `ps-hrw`. Every step down is a rendezvous among the children
+//! of a node.
+//!
+//! **Algorithm.** c is the key of a connection and h a hash from 0 to 1. Of node x, Q(x) is the number
+//! of packets on its eligible cores plus one for each of these cores. The home of c is the core that
+//! it has if all cores are idle.
+//!
+//! ```text
+//! which core for a packet of c?                          choose
+//!     x := the root
+//!     while x is no core:                                descend
+//!         each child y of x bids h(c, y) / (Q(y) · cost)  winner
+//!             cost := that of leaving home, if home is below x and not below y, else 1
+//!         x := the child with the highest bid
+//! ```
+//!
+//! If the children have unequal numbers of eligible cores, the bid is that of the logarithm, with
+//! the square of these numbers as weight (`by_logarithm`): chances are then proportional to them.
+//!
+//! **State.** Two sockets of two cores. Core 1 has three packets, core 3 is not eligible.
+//!
+//! ```text
+//!                     root            counts 3   lengths 6
+//!                   ╱      ╲
+//!          socket 0          socket 1     2 | 1      5 | 1
+//!          ╱     ╲           ╱     ╲
+//!      core 0   core 1   core 2   core 3  1 1 1 0    1 4 1 0
+//! ```
+//!
+//! Each packet that comes or goes changes `lengths` from its core up to the root, so a descent
+//! reads the children on its way and nothing else.
 
 use alloc::format;
 use alloc::vec;
@@ -142,6 +172,118 @@ impl Forest {
         Ok(forest)
     }
 
+    /// Returns the core of the connection's next packet: a long queue lowers a node's bid, and so
+    /// does distance from home.
+    ///
+    /// As long as home wins, the path is known before the bids are computed.
+    #[inline]
+    pub(super) fn choose(&self, set: EligibleSetId, key: u64, home: CoreId) -> CoreId {
+        let set = &self.sets[set.0];
+        let leaf = self.first_leaf + home.index();
+        let mut at = 0;
+        while at < self.first_leaf {
+            let child = child_above(&self.nodes, at, leaf);
+            let winner = self.winner(set, &set.lengths, key, at, self.seen_from(child));
+            if winner != child {
+                return self.descend(set, &set.lengths, key, winner);
+            }
+            at = child;
+        }
+        home
+    }
+
+    /// Descends from a node to a core, at every node to the child with the highest bid; the home is
+    /// outside this node.
+    #[inline]
+    fn descend(&self, set: &EligibleCores, lengths: &[u64], key: u64, from: usize) -> CoreId {
+        let mut at = from;
+        while at < self.first_leaf {
+            at = self.winner(set, lengths, key, at, Home::ANYWHERE);
+        }
+        CoreId::from_index(at - self.first_leaf)
+    }
+
+    /// Returns the child of a node with the highest bid.
+    #[inline]
+    fn winner(&self, set: &EligibleCores, lengths: &[u64], key: u64, at: usize, home: Home) -> usize {
+        let children = self.nodes[at].children();
+        match self.siblings(set, at) {
+            Siblings::Only(child) => child,
+            Siblings::Even => {
+                let (salts, lengths) = (&self.salts[children.clone()], &lengths[children.clone()]);
+                children.start + (self.rendezvous.highest_bid)(key, salts, lengths, home)
+            }
+            Siblings::Uneven => self.by_logarithm(set, lengths, key, home, children),
+        }
+    }
+
+    /// Returns the home that a child and its siblings use for their bids if the child contains it.
+    #[inline]
+    fn seen_from(&self, child: usize) -> Home {
+        let node = &self.nodes[child];
+        Home {
+            place: child - self.nodes[node.parent as usize].children.start as usize,
+            away_permille: node.cost_permille,
+        }
+    }
+
+    /// Returns how the eligible cores of a node, at least one, are spread over its children.
+    #[inline]
+    fn siblings(&self, set: &EligibleCores, at: usize) -> Siblings {
+        let children = self.nodes[at].children();
+        if set.is_even && set.out == 0 || children.start >= self.first_leaf {
+            return Siblings::Even;
+        }
+        let counts = &set.counts;
+        let first = children.clone().find(|&child| counts[child] > 0).expect("a node on the way has a core");
+        let each = counts[first];
+        if each == counts[at] {
+            Siblings::Only(first)
+        } else if counts[first..children.end].iter().all(|&count| count == 0 || count == each) {
+            Siblings::Even
+        } else {
+            Siblings::Uneven
+        }
+    }
+
+    /// Returns the child with the highest bid if chances are to be proportional to numbers of cores.
+    fn by_logarithm(
+        &self,
+        set: &EligibleCores,
+        lengths: &[u64],
+        key: u64,
+        home: Home,
+        children: Range<usize>,
+    ) -> usize {
+        let bid = |(place, child): (usize, usize)| {
+            let (cores, length) = (set.counts[child] as f64, lengths[child] * u64::from(home.permille(place)));
+            (child, Cost::log(score(key, self.salts[child]), cores * cores, length as f64))
+        };
+        let bids = children.enumerate().filter(|&(_, child)| set.counts[child] > 0).map(bid);
+        highest(bids).expect("a node on the way has a core")
+    }
+
+    /// Returns the home: the core of the packet's connection if all cores are idle. It depends only
+    /// on the connection and on the set, so it is remembered for each flow. No core of the set
+    /// may be taken out.
+    #[inline]
+    pub(super) fn home(&mut self, set: EligibleSetId, packet: &Packet) -> CoreId {
+        let built = self.sets[set.0].built;
+        let home = self.homes[packet.flow];
+        if home.key == packet.key && home.built == built {
+            return home.core;
+        }
+        let core = self.find_home(set, packet.key);
+        self.homes[packet.flow] = Remembered { key: packet.key, built, core };
+        core
+    }
+
+    #[inline(never)]
+    fn find_home(&self, set: EligibleSetId, key: u64) -> CoreId {
+        let set = &self.sets[set.0];
+        self.descend(set, &set.counts, key, 0)
+    }
+
     /// Records that a packet has joined a core.
     #[inline]
     pub(super) fn on_enqueue(&mut self, core: CoreId) {
@@ -210,12 +352,6 @@ impl Forest {
         });
     }
 
-    /// Makes a core that was taken out eligible again.
-    pub(super) fn put_back(&mut self, set: EligibleSetId, core: CoreId) {
-        self.sets[set.0].out -= 1;
-        self.put_in(set.0, core);
-    }
-
     /// Excludes a core from choices. It must be put back before the next event.
     pub(super) fn take_out(&mut self, set: EligibleSetId, core: CoreId) {
         let length = 1 + u64::from(self.packets[core]);
@@ -227,116 +363,10 @@ impl Forest {
         });
     }
 
-    /// Returns the home: the core of the packet's connection if all cores are idle. It depends only
-    /// on the connection and on the set, so it is remembered for each flow. No core of the set
-    /// may be taken out.
-    #[inline]
-    pub(super) fn home(&mut self, set: EligibleSetId, packet: &Packet) -> CoreId {
-        let built = self.sets[set.0].built;
-        let home = self.homes[packet.flow];
-        if home.key == packet.key && home.built == built {
-            return home.core;
-        }
-        let core = self.find_home(set, packet.key);
-        self.homes[packet.flow] = Remembered { key: packet.key, built, core };
-        core
-    }
-
-    #[inline(never)]
-    fn find_home(&self, set: EligibleSetId, key: u64) -> CoreId {
-        let set = &self.sets[set.0];
-        self.descend(set, &set.counts, key, 0)
-    }
-
-    /// Returns the core of the connection's next packet: a long queue lowers a node's bid, and so
-    /// does distance from home.
-    ///
-    /// As long as home wins, the path is known before the bids are computed.
-    #[inline]
-    pub(super) fn choose(&self, set: EligibleSetId, key: u64, home: CoreId) -> CoreId {
-        let set = &self.sets[set.0];
-        let leaf = self.first_leaf + home.index();
-        let mut at = 0;
-        while at < self.first_leaf {
-            let child = child_above(&self.nodes, at, leaf);
-            let winner = self.winner(set, &set.lengths, key, at, self.seen_from(child));
-            if winner != child {
-                return self.descend(set, &set.lengths, key, winner);
-            }
-            at = child;
-        }
-        home
-    }
-
-    /// Descends from a node to a core, at every node to the child with the highest bid; the home is
-    /// outside this node.
-    #[inline]
-    fn descend(&self, set: &EligibleCores, lengths: &[u64], key: u64, from: usize) -> CoreId {
-        let mut at = from;
-        while at < self.first_leaf {
-            at = self.winner(set, lengths, key, at, Home::ANYWHERE);
-        }
-        CoreId::from_index(at - self.first_leaf)
-    }
-
-    /// Returns the child of a node with the highest bid.
-    #[inline]
-    fn winner(&self, set: &EligibleCores, lengths: &[u64], key: u64, at: usize, home: Home) -> usize {
-        let children = self.nodes[at].children();
-        match self.siblings(set, at) {
-            Siblings::Only(child) => child,
-            Siblings::Even => {
-                let (salts, lengths) = (&self.salts[children.clone()], &lengths[children.clone()]);
-                children.start + (self.rendezvous.highest_bid)(key, salts, lengths, home)
-            }
-            Siblings::Uneven => self.by_logarithm(set, lengths, key, home, children),
-        }
-    }
-
-    /// Returns the home that a child and its siblings use for their bids if the child contains it.
-    #[inline]
-    fn seen_from(&self, child: usize) -> Home {
-        let node = &self.nodes[child];
-        Home {
-            place: child - self.nodes[node.parent as usize].children.start as usize,
-            away_permille: node.cost_permille,
-        }
-    }
-
-    /// Returns the child with the highest bid if chances are to be proportional to numbers of cores.
-    fn by_logarithm(
-        &self,
-        set: &EligibleCores,
-        lengths: &[u64],
-        key: u64,
-        home: Home,
-        children: Range<usize>,
-    ) -> usize {
-        let bid = |(place, child): (usize, usize)| {
-            let (cores, length) = (set.counts[child] as f64, lengths[child] * u64::from(home.permille(place)));
-            (child, Cost::log(score(key, self.salts[child]), cores * cores, length as f64))
-        };
-        let bids = children.enumerate().filter(|&(_, child)| set.counts[child] > 0).map(bid);
-        highest(bids).expect("a node on the way has a core")
-    }
-
-    /// Returns how the eligible cores of a node, at least one, are spread over its children.
-    #[inline]
-    fn siblings(&self, set: &EligibleCores, at: usize) -> Siblings {
-        let children = self.nodes[at].children();
-        if set.is_even && set.out == 0 || children.start >= self.first_leaf {
-            return Siblings::Even;
-        }
-        let counts = &set.counts;
-        let first = children.clone().find(|&child| counts[child] > 0).expect("a node on the way has a core");
-        let each = counts[first];
-        if each == counts[at] {
-            Siblings::Only(first)
-        } else if counts[first..children.end].iter().all(|&count| count == 0 || count == each) {
-            Siblings::Even
-        } else {
-            Siblings::Uneven
-        }
+    /// Makes a core that was taken out eligible again.
+    pub(super) fn put_back(&mut self, set: EligibleSetId, core: CoreId) {
+        self.sets[set.0].out -= 1;
+        self.put_in(set.0, core);
     }
 
     /// Panics if a count is not the sum of those below it.
