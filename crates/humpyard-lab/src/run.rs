@@ -14,7 +14,7 @@ use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
 use humpyard_runtime::{Feed as FrameFeed, Hears, Input, Live, Outcome, Overload, Part, Several, Watched, watch};
 use humpyard_services::pass::Pass;
 use humpyard_services::{Factory, prepare};
-use humpyard_sim::{Simulation, Work};
+use humpyard_sim::{Simulation, Timing};
 use humpyard_traffic::Spread;
 use humpyard_traffic::classify::Granularity;
 use humpyard_traffic::flow::FlowNames;
@@ -49,7 +49,7 @@ use crate::result::{
 pub(crate) struct Feed {
     pub(crate) pacer: Pacer,
     pub(crate) source: Box<dyn Source + Send>,
-    pub(crate) work: Work,
+    pub(crate) timing: Timing,
 }
 
 /// Runs a configuration on its driver.
@@ -92,7 +92,7 @@ pub(crate) fn simulate_anywhere(config: &RunConfig, control: &mut Control<'_>) -
     }
     simulated(config, control, |control| {
         let pacer = pacer(config, config.cores.max(1), control)?.ok_or_else(setup::no_line_rate)?;
-        Ok(Feed { pacer, source: setup::source(config)?, work: setup::work(config)? })
+        Ok(Feed { pacer, source: setup::source(config)?, timing: setup::timing(config)? })
     })
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn simulated(
         let classifier = classifier.with_names(names.or_else(|| records.names()));
         let costs = setup::cost_model(config, &setup)?;
         let swaps = setup::swaps(config, &setup, &records)?;
-        let Feed { pacer, source, work } = input(control)?;
+        let Feed { pacer, source, timing } = input(control)?;
         let (link, choice) = link(config, &setup)?.unzip();
         let run = Simulation {
             measured,
@@ -130,7 +130,7 @@ pub(crate) fn simulated(
             stop: control.stop,
             progress: control.progress,
         };
-        let outcome = humpyard_sim::simulate_named(run, work)?;
+        let outcome = humpyard_sim::simulate_named(run, timing)?;
         let link = LinkResult::found(choice.as_ref(), outcome.link.as_ref());
         // A run that ends before its first packet leaves no files.
         let is_begun = !outcome.interrupted || outcome.measured.account().arrived > 0;

@@ -47,8 +47,8 @@ mod interruptions;
 mod kernel;
 mod schedule;
 mod simulate;
+mod timing;
 mod typed;
-mod work;
 mod workload;
 
 pub use cores::{Cores, Doing, TimedCores};
@@ -61,6 +61,6 @@ pub use schedule::{
     schedule,
 };
 pub use simulate::{DispatcherTime, Outcome, Simulation, simulate, simulate_with};
+pub use timing::{MeasuredTimes, PacketTimes, Timing};
 pub use typed::simulate_named;
-pub use work::{MeasuredWork, Taken, Work};
 pub use workload::{Feed, Packets, Windows, Workload};

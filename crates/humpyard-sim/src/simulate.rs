@@ -21,7 +21,7 @@ use humpyard_traffic::{Numbered, TrafficError};
 use crate::ahead::{Ahead, BATCH, Heading};
 use crate::cores::TimedCores;
 use crate::driver::{Driven, Driver, SimulationError};
-use crate::work::Work;
+use crate::timing::Timing;
 use crate::workload::Workload;
 use crate::{host, kernel};
 
@@ -103,29 +103,29 @@ pub struct DispatcherTime {
 pub fn simulate<S: Steer, Q: Share, A: Allocate>(
     simulation: Simulation<'_, S, Q, A>,
 ) -> Result<Outcome<S, Q, A>, SimulationError> {
-    simulate_with(simulation, Work::default())
+    simulate_with(simulation, Timing::default())
 }
 
-/// As [`simulate`]; `work` describes how packets get to cores and how long they take there.
+/// As [`simulate`]; `timing` describes how packets get to cores and how long they take there.
 ///
 /// # Errors
 /// As [`simulate`].
 pub fn simulate_with<S: Steer, Q: Share, A: Allocate>(
     simulation: Simulation<'_, S, Q, A>,
-    work: Work,
+    timing: Timing,
 ) -> Result<Outcome<S, Q, A>, SimulationError> {
-    if simulation.is_plain(&work) {
-        run::<true, _, _, _>(simulation, work)
+    if simulation.is_plain(&timing) {
+        run::<true, _, _, _>(simulation, timing)
     } else {
-        run::<false, _, _, _>(simulation, work)
+        run::<false, _, _, _>(simulation, timing)
     }
 }
 
 impl<S: Steer, Q: Share, A: Allocate> Simulation<'_, S, Q, A> {
     /// Whether the run has no rare features, no link and no takeover, and packets take the time of
     /// the cost model.
-    pub(crate) fn is_plain(&self, work: &Work) -> bool {
-        self.swaps.is_empty() && self.link.is_none() && self.measured.is_plain() && work.is_modelled()
+    pub(crate) fn is_plain(&self, timing: &Timing) -> bool {
+        self.swaps.is_empty() && self.link.is_none() && self.measured.is_plain() && timing.is_modelled()
     }
 }
 
@@ -133,7 +133,7 @@ impl<S: Steer, Q: Share, A: Allocate> Simulation<'_, S, Q, A> {
 /// checks for rare features.
 pub(crate) fn run<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
     run: Simulation<'_, S, Q, A>,
-    mut work: Work,
+    mut timing: Timing,
 ) -> Result<Outcome<S, Q, A>, SimulationError> {
     let started = Instant::now();
     let mut costs = run.costs;
@@ -154,22 +154,22 @@ pub(crate) fn run<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
         heaviest: Heaviest::default(),
     };
     traffic.read();
-    if !PLAIN && let Some(kernel) = work.kernel.take() {
+    if !PLAIN && let Some(kernel) = timing.kernel.take() {
         return Ok(outcome(started, kernel::drive(kernel, run.cores, costs, run.measured, traffic)?, |()| None));
     }
     // A plain loop has no host, so it is not compiled for one.
-    if !PLAIN && let Some(host) = work.host.take() {
+    if !PLAIN && let Some(host) = timing.host.take() {
         return Ok(outcome(started, host::drive(*host, costs, run.measured, traffic)?, Some));
     }
-    let is_modelled = work.is_modelled();
+    let is_modelled = timing.is_modelled();
     if is_modelled {
-        costs = costs.with_further_hand_over(work.hand_over);
+        costs = costs.with_further_hand_over(timing.hand_over);
     }
     let cores = TimedCores::new(run.cores, |now, core, dispatch: &_| {
         if PLAIN || is_modelled {
             costs.serve(now, core, dispatch)
         } else {
-            work.serve(&mut costs, now, core, dispatch)
+            timing.serve(&mut costs, now, core, dispatch)
         }
     });
     let driven = Driver::new(run.measured, traffic, cores).with_swaps(run.swaps).drive_as::<PLAIN>()?;

@@ -10,7 +10,7 @@ use humpyard_policies::steer::{hrw::Hrw, ps_hrw::PsHrw, rss_plus_plus::RssPlusPl
 
 use crate::driver::SimulationError;
 use crate::simulate::{Outcome, Simulation, run, simulate_with};
-use crate::work::Work;
+use crate::timing::Timing;
 
 type AnySimulation<'a> = Simulation<'a, AnySteer, AnyShare, AnyAllocate>;
 type AnyOutcome = Outcome<AnySteer, AnyShare, AnyAllocate>;
@@ -20,28 +20,28 @@ type AnyOutcome = Outcome<AnySteer, AnyShare, AnyAllocate>;
 ///
 /// # Errors
 /// As [`simulate`](crate::simulate).
-pub fn simulate_named(simulation: AnySimulation<'_>, work: Work) -> Result<AnyOutcome, SimulationError> {
-    if !simulation.is_plain(&work) {
-        return simulate_with(simulation, work);
+pub fn simulate_named(simulation: AnySimulation<'_>, timing: Timing) -> Result<AnyOutcome, SimulationError> {
+    if !simulation.is_plain(&timing) {
+        return simulate_with(simulation, timing);
     }
     let policies = simulation.measured.scheduler().policies();
     match policies {
-        (None, AnyShare::Fcfs(_), None) => run_as::<Never, Fcfs, Never>(simulation, work),
-        (None, AnyShare::Drr(_), None) => run_as::<Never, Drr, Never>(simulation, work),
-        (None, AnyShare::Gr3(_), None) => run_as::<Never, Gr3, Never>(simulation, work),
-        (None, AnyShare::Efq(_), None) => run_as::<Never, Efq, Never>(simulation, work),
-        (Some(AnySteer::Hrw(_)), AnyShare::Fcfs(_), None) => run_as::<Hrw, Fcfs, Never>(simulation, work),
-        (Some(AnySteer::PsHrw(_)), AnyShare::Fcfs(_), None) => run_as::<PsHrw, Fcfs, Never>(simulation, work),
+        (None, AnyShare::Fcfs(_), None) => run_as::<Never, Fcfs, Never>(simulation, timing),
+        (None, AnyShare::Drr(_), None) => run_as::<Never, Drr, Never>(simulation, timing),
+        (None, AnyShare::Gr3(_), None) => run_as::<Never, Gr3, Never>(simulation, timing),
+        (None, AnyShare::Efq(_), None) => run_as::<Never, Efq, Never>(simulation, timing),
+        (Some(AnySteer::Hrw(_)), AnyShare::Fcfs(_), None) => run_as::<Hrw, Fcfs, Never>(simulation, timing),
+        (Some(AnySteer::PsHrw(_)), AnyShare::Fcfs(_), None) => run_as::<PsHrw, Fcfs, Never>(simulation, timing),
         (Some(AnySteer::RssPlusPlus(_)), AnyShare::Fcfs(_), None) => {
-            run_as::<RssPlusPlus, Fcfs, Never>(simulation, work)
+            run_as::<RssPlusPlus, Fcfs, Never>(simulation, timing)
         }
-        (None, AnyShare::Fcfs(_), Some(AnyAllocate::Everest(_))) => run_as::<Never, Fcfs, Everest>(simulation, work),
-        _ => simulate_with(simulation, work),
+        (None, AnyShare::Fcfs(_), Some(AnyAllocate::Everest(_))) => run_as::<Never, Fcfs, Everest>(simulation, timing),
+        _ => simulate_with(simulation, timing),
     }
 }
 
 /// Runs a simulation whose policies have exactly these types.
-fn run_as<S, Q, A>(simulation: AnySimulation<'_>, work: Work) -> Result<AnyOutcome, SimulationError>
+fn run_as<S, Q, A>(simulation: AnySimulation<'_>, timing: Timing) -> Result<AnyOutcome, SimulationError>
 where
     S: Steer + OneOf<AnySteer>,
     Q: Share + OneOf<AnyShare>,
@@ -59,7 +59,7 @@ where
         stop: simulation.stop,
         progress: simulation.progress,
     };
-    let outcome = run::<true, _, _, _>(typed, work)?;
+    let outcome = run::<true, _, _, _>(typed, timing)?;
     Ok(Outcome {
         measured: outcome.measured.retype(S::into, Q::into, A::into),
         link: None,

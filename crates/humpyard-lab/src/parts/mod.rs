@@ -10,4 +10,4 @@ pub(crate) mod setup;
 pub(crate) mod several;
 
 pub use demand::pacer;
-pub use setup::{Records, classifier, cost_model, measured, no_line_rate, scheduler_config, source, work};
+pub use setup::{Records, classifier, cost_model, measured, no_line_rate, scheduler_config, source, timing};

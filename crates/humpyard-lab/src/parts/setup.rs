@@ -16,7 +16,7 @@ use humpyard_core::unit::Time;
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
 use humpyard_policies::spec::{AnyScheduler, PolicySpec};
 use humpyard_runtime::Overload;
-use humpyard_sim::{Host as SimulatedHost, Interrupted, Work};
+use humpyard_sim::{Host as SimulatedHost, Interrupted, Timing};
 use humpyard_traffic::classify::{Classifier, ClassifierConfig};
 use humpyard_traffic::flow::FlowNames;
 use humpyard_traffic::header::FlowKey;
@@ -220,9 +220,9 @@ pub fn cost_model(config: &RunConfig, setup: &SchedulerConfig) -> Result<CostMod
 }
 
 /// Returns how packets get to the cores of a simulation, and how cores are interrupted.
-pub fn work(config: &RunConfig) -> Result<Work, LabError> {
+pub fn timing(config: &RunConfig) -> Result<Timing, LabError> {
     if let Some(assumed) = &config.assumed {
-        return Ok(Work::default().with_host(host(config, assumed)?));
+        return Ok(Timing::default().with_host(host(config, assumed)?));
     }
     let hand_over = time(config.hand_over.unwrap_or_default());
     let interrupted = match (config.interrupted, config.costs.machine.as_ref().and_then(MachineCosts::disturbance)) {
@@ -236,7 +236,7 @@ pub fn work(config: &RunConfig) -> Result<Work, LabError> {
             )));
         }
     };
-    Ok(Work::default().with_hand_over(hand_over).with_interrupted(interrupted))
+    Ok(Timing::default().with_hand_over(hand_over).with_interrupted(interrupted))
 }
 
 /// Rejects options that do not go with a host that takes time.

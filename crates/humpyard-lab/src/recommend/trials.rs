@@ -279,7 +279,7 @@ impl<'a> Trials<'a> {
         let mut control = Control { observer, ..Control::new(self.stop, &mut progress) };
         let result = simulated(&config, &mut control, |_| {
             let source = Box::new(self.recorded.play(&piece.ranges));
-            Ok(Feed { pacer: self.pacer(&config)?, source, work: setup::work(&config)? })
+            Ok(Feed { pacer: self.pacer(&config)?, source, timing: setup::timing(&config)? })
         })?;
         if result.interrupted || self.stop.load(Ordering::Relaxed) {
             return Err(interrupted());

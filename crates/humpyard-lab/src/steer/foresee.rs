@@ -8,7 +8,7 @@ use humpyard_core::id::{CoreId, Id};
 use humpyard_core::random::Seed;
 use humpyard_core::unit::Time;
 use humpyard_policies::spec::PolicySpec;
-use humpyard_sim::{Kernel, Work};
+use humpyard_sim::{Kernel, Timing};
 use serde::Serialize;
 
 use super::replay::{Moves, Replay};
@@ -106,8 +106,8 @@ impl Processors {
         control.observer = Some(Box::new(moves.clone()));
         let result = simulated(&config, &mut control, |control| {
             let pacer = parts::pacer(&config, config.cores, control)?.ok_or_else(parts::no_line_rate)?;
-            let work = Work::default().with_kernel((way != Way::Stays).then_some(kernel));
-            Ok(Feed { pacer, source: parts::source(&config)?, work })
+            let timing = Timing::default().with_kernel((way != Way::Stays).then_some(kernel));
+            Ok(Feed { pacer, source: parts::source(&config)?, timing })
         })?;
         if result.interrupted {
             return Ok(None);

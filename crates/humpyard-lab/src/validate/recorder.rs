@@ -7,7 +7,7 @@ use humpyard_core::measure::Observer;
 use humpyard_core::mechanism::{Arrival, Completed, Dispatch, Dropped, Switch};
 use humpyard_core::packet::Packet;
 use humpyard_core::unit::Time;
-use humpyard_sim::{MeasuredWork, Taken};
+use humpyard_sim::{MeasuredTimes, PacketTimes};
 
 /// What was recorded of a run.
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ pub(super) struct Record {
     dispatched: Vec<Time>,
     /// When each core was done with its last packet.
     done: Vec<Time>,
-    pub(super) work: MeasuredWork,
+    pub(super) times: MeasuredTimes,
     busy: u128,
     begun: Option<Time>,
     ended: Time,
@@ -43,7 +43,7 @@ impl Record {
             accepted: Vec::with_capacity(packets),
             dispatched: Vec::with_capacity(packets),
             done: vec![Time::ZERO; cores],
-            work: MeasuredWork::new(cores),
+            times: MeasuredTimes::new(cores),
             busy: 0,
             begun: None,
             ended: Time::ZERO,
@@ -69,7 +69,7 @@ impl Record {
         // What comes to its first hop was there since it came; a later one begins when it is handed out.
         let there = if packet.hop == 0 { reached } else { handed };
         let wait = began.since(there.max(before).min(began));
-        self.work.add(packet.hop, packet.sequence, Taken { wait, busy });
+        self.times.add(packet.hop, packet.sequence, PacketTimes { wait, busy });
         self.busy += u128::from(busy.as_ns());
         if completed.onward.is_none() {
             self.completed += 1;

@@ -4,7 +4,7 @@
 use core::sync::atomic::AtomicBool;
 use core::time::Duration;
 
-use humpyard_sim::Work;
+use humpyard_sim::Timing;
 use humpyard_traffic::pace::{Pace, Pacer};
 
 use super::recorder::{Observed, Recorder};
@@ -42,10 +42,10 @@ fn figures(workers: usize, policy: &str) -> [Observed; 2] {
     };
     let simulator = Recorder::new(workers, PACKETS);
     control.observer = Some(Box::new(simulator.clone()));
-    let work = Work::default().with_measured(Some(record.work.clone()));
+    let timing = Timing::default().with_measured(Some(record.times.clone()));
     simulated(&simulation, &mut control, |_| {
         let pacer = Pacer::new(Pace::Trace).with_long_gaps();
-        Ok(Feed { pacer, source: Box::new(arriving.whole()), work })
+        Ok(Feed { pacer, source: Box::new(arriving.whole()), timing })
     })
     .unwrap();
     let simulated = simulator.record().observed();

@@ -15,7 +15,7 @@ use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, WorkUnit};
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
 use humpyard_policies::spec::PolicySpec;
-use humpyard_sim::{Simulation, Work, simulate_named};
+use humpyard_sim::{Simulation, Timing, simulate_named};
 use humpyard_traffic::pace::{Pace, Pacer};
 use humpyard_traffic::{CaptureReader, Classifier, ClassifierConfig, Match, Rule, Source, open};
 
@@ -91,7 +91,7 @@ impl Sim<'_> {
     pub(crate) fn with(self, source: Box<dyn Source + Send>, stop: &AtomicBool) -> Outcome {
         let mut progress = |_: u64, _: Option<f64>| {};
         let simulation = self.simulation(source, stop, &mut progress);
-        let outcome = simulate_named(simulation, Work::default()).expect("room for every flow");
+        let outcome = simulate_named(simulation, Timing::default()).expect("room for every flow");
         let account = outcome.measured.account();
         assert!(account.balances() && account.held == 0, "{account:?}");
         outcome

@@ -10,7 +10,7 @@ use humpyard_core::mechanism::{Arrival, Completed, Dispatch, Dropped, ExitOrder,
 use humpyard_core::packet::Packet;
 use humpyard_core::random::Seed;
 use humpyard_core::unit::Time;
-use humpyard_sim::{Work, simulate_named, simulate_with};
+use humpyard_sim::{Timing, simulate_named, simulate_with};
 use humpyard_traffic::{Match, open};
 
 use crate::support::{Outcome, Service, Sim};
@@ -44,13 +44,13 @@ fn each_composition_with_a_loop_of_its_own_comes_to_the_same() {
             let stop = AtomicBool::new(false);
             let mut quiet = |_: u64, _: Option<f64>| {};
             let source = || open(input, Seed(1)).expect("a profile");
-            let named = simulate_named(sim.simulation(source(), &stop, &mut quiet), Work::default()).expect("a run");
+            let named = simulate_named(sim.simulation(source(), &stop, &mut quiet), Timing::default()).expect("a run");
             let stop = AtomicBool::new(false);
             let mut quiet = |_: u64, _: Option<f64>| {};
             // Runs that cannot be plain take the general loop.
             let mut simulation = sim.simulation(source(), &stop, &mut quiet);
             simulation.measured = simulation.measured.with_observer(Box::new(Blind));
-            let any = simulate_with(simulation, Work::default()).expect("a run");
+            let any = simulate_with(simulation, Timing::default()).expect("a run");
             assert_eq!(told(&named), told(&any), "{policy} on {cores} cores, {input}");
             assert!(named.measured.account().dropped_total() > 0 || cores == 5, "it is a test of drops, too");
         }

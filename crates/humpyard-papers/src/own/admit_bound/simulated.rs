@@ -157,7 +157,7 @@ fn simulate(
     let (at_work, idle) = (interruptions.clone(), interruptions.clone());
     let disturbance = Disturbance { at_work, idle, ..Disturbance::default() };
     let interrupted = Interrupted::new(config.cores, &disturbance, config.seed);
-    let work = parts::work(config)?.with_interrupted(interrupted);
+    let timing = parts::timing(config)?.with_interrupted(interrupted);
     let run = Simulation {
         measured,
         link: link(config, &setup)?.map(|(link, _)| link),
@@ -170,7 +170,7 @@ fn simulate(
         stop: control.stop,
         progress: control.progress,
     };
-    let outcome = simulate_with(run, work)?;
+    let outcome = simulate_with(run, timing)?;
     let mut services = outcome.measured.summary().services;
     let in_all = outcome.link.iter().flat_map(|link| &link.in_all_of);
     for (service, delay) in services.iter_mut().zip(in_all) {

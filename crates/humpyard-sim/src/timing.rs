@@ -1,4 +1,5 @@
-//! The work of a core with a packet beyond a plain cost: how the core gets it, and measured times.
+//! When a core gets a packet and when it is done with it, beyond the cost model: hand-over, measured
+//! times, interruptions, host, kernel.
 
 use humpyard_core::cost::{CostModel, Span};
 use humpyard_core::id::{CoreId, IdVec};
@@ -14,12 +15,12 @@ use crate::kernel::Kernel;
 /// take the time of the cost model.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub struct Work {
+pub struct Timing {
     /// From the decision until the core has the packet, if it is idle.
     pub hand_over: Time,
     /// The measured times of each packet, which replace the cost model.
-    pub measured: Option<MeasuredWork>,
-    /// How cores and dispatcher are interrupted meanwhile, unless the work was measured: then that is in it.
+    pub measured: Option<MeasuredTimes>,
+    /// How cores and dispatcher are interrupted meanwhile, unless times were measured: then that is in them.
     pub interrupted: Option<Interrupted>,
     /// The host around the cores, which replaces the fields above. `None`: decisions take no time.
     pub host: Option<Box<Host>>,
@@ -28,7 +29,7 @@ pub struct Work {
     pub kernel: Option<Kernel>,
 }
 
-impl Work {
+impl Timing {
     /// Sets the time from the decision until the core has the packet.
     #[must_use]
     pub fn with_hand_over(self, hand_over: Time) -> Self {
@@ -37,7 +38,7 @@ impl Work {
 
     /// Sets the measured times of each packet.
     #[must_use]
-    pub fn with_measured(self, measured: impl Into<Option<MeasuredWork>>) -> Self {
+    pub fn with_measured(self, measured: impl Into<Option<MeasuredTimes>>) -> Self {
         Self { measured: measured.into(), ..self }
     }
 
@@ -63,7 +64,7 @@ impl Work {
 
 /// The measured times of a packet at one hop of its chain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Taken {
+pub struct PacketTimes {
     /// Time from when the packet was there and its core idle, until the core began with it.
     pub wait: Time,
     /// How long the core was busy with it.
@@ -72,21 +73,21 @@ pub struct Taken {
 
 /// The measured times of the packets of a run, by their number among the accepted packets.
 #[derive(Clone, Debug, Default)]
-pub struct MeasuredWork {
+pub struct MeasuredTimes {
     /// By hop, then by packet.
-    hops: Vec<Vec<Option<Taken>>>,
+    hops: Vec<Vec<Option<PacketTimes>>>,
     /// When each core has finished all its packets.
     free: IdVec<CoreId, Time>,
 }
 
-impl MeasuredWork {
+impl MeasuredTimes {
     /// Returns an empty set of measurements for `cores` cores.
     pub fn new(cores: usize) -> Self {
         Self { hops: Vec::new(), free: IdVec::from_fn(cores, |_| Time::ZERO) }
     }
 
     /// Adds the measured times of a packet at a hop.
-    pub fn add(&mut self, hop: u8, sequence: u64, taken: Taken) {
+    pub fn add(&mut self, hop: u8, sequence: u64, taken: PacketTimes) {
         let (hop, at) = (usize::from(hop), sequence as usize);
         if self.hops.len() <= hop {
             self.hops.resize_with(hop + 1, Vec::new);
@@ -98,18 +99,18 @@ impl MeasuredWork {
         packets[at] = Some(taken);
     }
 
-    fn taken(&self, hop: u8, sequence: u64) -> Option<Taken> {
+    fn taken(&self, hop: u8, sequence: u64) -> Option<PacketTimes> {
         *self.hops.get(usize::from(hop))?.get(sequence as usize)?
     }
 
-    fn serve(&mut self, now: Time, core: CoreId, taken: Taken) -> Span {
+    fn serve(&mut self, now: Time, core: CoreId, taken: PacketTimes) -> Span {
         let finished = now.max(self.free[core]) + taken.wait + taken.busy;
         self.free[core] = finished;
         Span { finished, busy: taken.busy }
     }
 }
 
-impl Work {
+impl Timing {
     /// Whether packets take the time of the cost model without interruptions.
     pub(crate) fn is_modelled(&self) -> bool {
         self.measured.is_none() && self.interrupted.is_none() && self.host.is_none() && self.kernel.is_none()
@@ -146,9 +147,9 @@ mod tests {
     #[test]
     fn packets_take_what_was_measured_one_after_the_other() {
         let ns = Time::from_ns;
-        let mut measured = MeasuredWork::new(2);
-        measured.add(0, 3, Taken { wait: ns(5), busy: ns(100) });
-        measured.add(1, 3, Taken { wait: ns(0), busy: ns(7) });
+        let mut measured = MeasuredTimes::new(2);
+        measured.add(0, 3, PacketTimes { wait: ns(5), busy: ns(100) });
+        measured.add(1, 3, PacketTimes { wait: ns(0), busy: ns(7) });
         let (first, second) = (measured.taken(0, 3).unwrap(), measured.taken(1, 3).unwrap());
         let core = CoreId::from_index(1);
         assert_eq!(measured.serve(ns(10), core, first), Span { finished: ns(115), busy: ns(100) });
