@@ -2,6 +2,7 @@
 #![cfg(unix)]
 
 mod admit;
+mod book;
 mod calibrate;
 mod configuration;
 mod costs;
