@@ -1,39 +1,44 @@
-//! The common part of `everest` and `everest-env`: which services are eligible, which cores are
-//! marked, and which service must give up a core.
+//! The common part of the Everest policies: which services are eligible, which cores are marked, and
+//! which service must give up a core.
 //!
-//! **Algorithm.** The symbols are the paper's. Of service i, q is the number of packets that wait, R
-//! the rate of arrivals, t the time of a packet, D the tolerance, and n the number of cores that are
-//! not marked. Qlim(n) = n (⌊D/t⌋ - 1) packets is the longest queue that n cores serve in time
-//! (eq. 3). i is eligible if q > Qlim(n) (eq. 2).
+//! **Algorithm.** The symbols are the paper's. Of service i, q is the number of packets that wait and
+//! for which no idle core is there. R is the rate of arrivals, t the time of a packet, D the
+//! tolerance, and n the number of cores that are not marked. Qlim(n) = n c packets is the longest
+//! queue that n cores serve in time (eq. 3), with c = max(⌊D/t⌋ - 1, 0) packets per core. i is
+//! eligible if q > Qlim(n) and q > 0. The cores needed are the greater of ⌈q/c⌉ and ⌈R t⌉.
 //!
 //! ```text
-//! a packet of i arrives                                      note, need
+//! a packet of i arrives                                      note, find_core
+//!     if the queue of i is empty, as every packet found a core: refresh, as below
 //!     if i is not eligible: return
 //!     take back the marks of i, newest first, until q ≤ Qlim(n)
 //!     if none is left and i is still eligible:               acquire
 //!         each other service with an empty queue: mark the cores it can spare
 //!         if another service has marked a core: i takes the one marked longest
-//!         else a core is forced from a service in overload
+//!         else force: a service that holds more than its share may have to give up a core
 //!
 //! a core of i has nothing to do                              on_idle
 //!     if the queue of i is empty:                            refresh
-//!         mark ⌊cores - R t⌋ of its cores (eq. 6), those idle longest first
-//!     the eligible service furthest beyond its limit, then the next, looks for a core as above
+//!         of its cores, exactly ⌊cores - R t⌋ are marked (eq. 6): too many: the newest lose it;
+//!         too few: those idle longest get it, then those held longest            mark
+//!     the eligible service furthest beyond its limit, then the next, looks for a core    choose
 //!
 //! a core is forced to i                                      force
-//!     each service: share := min(need, guarantee)            share_out
+//!     each service: share := min(cores needed, guarantee)    share_out
+//!     if i has that share: go on only if `extra-reclaim` allows an extra core    may_take_extra
 //!     each core that is left goes to the service with the greatest q - Qlim(share)
 //!     if i has its share: no core
-//!     else one core of the service furthest beyond its share: the one idle longest   victim
+//!     else one core of the other service furthest beyond its share:              victim
+//!         the one idle longest, or if none is idle, the one held longest
 //! ```
 //!
-//! **State.** Two services share five cores. B has an empty queue and needs half a core, so it has
-//! marked one. A would take core 4 with its next eligible packet.
+//! **State.** Two services share five cores. The queue of B is empty, and R t = .5, so it has
+//! marked ⌊2 - .5⌋ = 1 core: 4, idle longer than 3. A takes it when an arrival makes A eligible.
 //!
 //! ```text
 //!   cores       0  1  2  3  4            marks      4          longest marked first
 //!   service     A  A  A  B  B            marks_of   A: -   B: 4
-//!   owner       -  -  -  -  B            seekers    A          services that would take a core
+//!   owner       -  -  -  -  B            seekers    A          they seek a core, or did before
 //! ```
 
 use alloc::format;
@@ -96,7 +101,7 @@ impl<'a> Moment<'a> {
 }
 
 /// The result for a service that needs a core when no marked core goes to it.
-pub(super) enum Unmarked {
+pub(super) enum NoneMarked {
     /// The service takes this core.
     Take(CoreId),
     /// The service takes a core by force, if another service holds more than its share.
@@ -114,12 +119,12 @@ pub(super) trait Rules {
     }
 
     /// Returns the marked core that goes to `to`: the one marked longest.
-    fn marked(&self, engine: &Engine, _: Moment<'_>, _to: ServiceId) -> Option<CoreId> {
+    fn pick_marked(&self, engine: &Engine, _: Moment<'_>, _to: ServiceId) -> Option<CoreId> {
         engine.marks.front()
     }
 
     /// Decides for `to`, which needs a core when no marked core goes to it.
-    fn unmarked(&self, engine: &Engine, moment: Moment<'_>, to: ServiceId) -> Unmarked;
+    fn if_none_marked(&self, engine: &Engine, moment: Moment<'_>, to: ServiceId) -> NoneMarked;
 }
 
 /// The rules of plain Everest: any marked core goes to a service in need. Without marks, it takes a
@@ -127,8 +132,8 @@ pub(super) trait Rules {
 pub(super) struct Forced;
 
 impl Rules for Forced {
-    fn unmarked(&self, _: &Engine, _: Moment<'_>, _: ServiceId) -> Unmarked {
-        Unmarked::Force
+    fn if_none_marked(&self, _: &Engine, _: Moment<'_>, _: ServiceId) -> NoneMarked {
+        NoneMarked::Force
     }
 }
 
@@ -304,7 +309,7 @@ impl Engine {
 
     /// Removes marks from a service that needs its cores, or finds another core for it.
     #[inline(never)]
-    pub(super) fn need(&mut self, moment: Moment<'_>, id: ServiceId, rules: &impl Rules) -> Option<Move> {
+    pub(super) fn find_core(&mut self, moment: Moment<'_>, id: ServiceId, rules: &impl Rules) -> Option<Move> {
         while self.is_eligible(moment, id) {
             if !self.unmark_newest(id) {
                 return self.acquire(moment, id, rules);
@@ -318,12 +323,12 @@ impl Engine {
         for other in self.services.ids().filter(|&other| other != to) {
             self.refresh(moment, other);
         }
-        let core = match self.kept_marked(moment.machine, to).or_else(|| rules.marked(self, moment, to)) {
+        let core = match self.kept_marked(moment.machine, to).or_else(|| rules.pick_marked(self, moment, to)) {
             Some(core) => core,
-            None => match rules.unmarked(self, moment, to) {
-                Unmarked::Take(core) => core,
-                Unmarked::Force => self.force(moment, to)?,
-                Unmarked::Wait => return None,
+            None => match rules.if_none_marked(self, moment, to) {
+                NoneMarked::Take(core) => core,
+                NoneMarked::Force => self.force(moment, to)?,
+                NoneMarked::Wait => return None,
             },
         };
         Some(self.give(moment, core, to))
@@ -385,7 +390,7 @@ impl Engine {
             let ranked = eligible.map(|id| (self.excess(moment, id), Reverse(id)));
             let neediest = ranked.filter(|&rank| bound.is_none_or(|bound| rank < bound)).max()?;
             bound = Some(neediest);
-            let taken = self.need(moment, neediest.1.0, rules);
+            let taken = self.find_core(moment, neediest.1.0, rules);
             if taken.is_some() {
                 return taken;
             }
@@ -439,7 +444,7 @@ impl Engine {
         let (packets, window) = service.demand.latest(moment.now);
         let work = u128::from(packets) * u128::from(service.packet_time);
         let needed = (1000 * work).div_ceil(u128::from(window)) as u64;
-        let mut left = self.unmarked(machine, id).map(|core| self.speed(core)).sum::<u64>();
+        let mut left = self.unmarked_cores(machine, id).map(|core| self.speed(core)).sum::<u64>();
         while left < needed
             && let Some(core) = self.marks_of.back(id)
         {
@@ -576,7 +581,7 @@ impl Engine {
     fn limit_by_speed(&self, machine: &Machine, id: ServiceId) -> u64 {
         let Service { tolerance, packet_time, .. } = self.services[id];
         let in_time = |core| packets_in_time(tolerance, scaled_time(packet_time, self.speed(core)));
-        self.unmarked(machine, id).map(in_time).sum()
+        self.unmarked_cores(machine, id).map(in_time).sum()
     }
 
     fn speed(&self, core: CoreId) -> u64 {
@@ -584,7 +589,7 @@ impl Engine {
     }
 
     /// Returns the unmarked cores of a service.
-    fn unmarked(&self, machine: &Machine, id: ServiceId) -> impl Iterator<Item = CoreId> {
+    fn unmarked_cores(&self, machine: &Machine, id: ServiceId) -> impl Iterator<Item = CoreId> {
         let cores = machine.cores();
         cores.ids().filter(move |&core| cores[core].service == id && self.owner[core].is_none())
     }
@@ -801,7 +806,7 @@ mod tests {
             assert_eq!(plain.excess(moment, id), by_speed.excess(moment, id));
             let orders = [&mut plain, &mut by_speed].map(|engine| {
                 engine.refresh(moment, id);
-                engine.need(moment, id, &Forced)
+                engine.find_core(moment, id, &Forced)
             });
             assert_eq!(orders[0], orders[1]);
             if let Some(order) = orders[0] {
@@ -826,7 +831,7 @@ mod tests {
             machine.on_switched(us(1), CoreId(3));
             packets_wait(&mut machine, ServiceId(0), 19, us(1_000));
             [CoreId(0), CoreId(1)].into_iter().for_each(|core| machine.on_dispatch(us(1), core));
-            let order = engine.need(Moment::new(us(1_000), &machine), ServiceId(0), &Forced);
+            let order = engine.find_core(Moment::new(us(1_000), &machine), ServiceId(0), &Forced);
             assert_eq!(order, Some(Move { core: CoreId(goes), to: ServiceId(0) }), "{services_per_core} kept");
             let free = engine.kept_idle(&machine, ServiceId(0));
             assert_eq!(free, (services_per_core > 1).then_some(CoreId(3)));

@@ -105,7 +105,7 @@ impl Allocate for Everest {
                 None
             }
             Cause::Arrival(service) if self.engine.note(moment, service, &Forced) => {
-                self.engine.need(moment, service, &Forced)
+                self.engine.find_core(moment, service, &Forced)
             }
             Cause::Idle(core) => self.engine.on_idle(moment, machine.core(core).service, &Forced),
             Cause::Arrival(_) | Cause::Completion(_) | Cause::Timeout => None,

@@ -7,28 +7,36 @@
 //!   never cost more than the idle time already wasted.
 //! - Slack: a service without a core waits for one that can be spared, until its latest start.
 //!
-//! **Algorithm.** Symbols as in `engine.rs`, which has Everest's own part: `need` takes back marks,
-//! takes a marked core, or forces one. t_sw is the time of a switch, T the idle time of a core.
+//! **Algorithm.** Symbols as in `engine.rs`, which has Everest's own part: `find_core` takes back
+//! marks, takes a marked core, or forces one. N is the number of all cores of i, marked or not. t_sw
+//! is the time of a switch, T the idle time of a core. θ and φ are factors (1). μ is the longest time
+//! for which a core given away may be busy.
 //!
 //! ```text
-//! a packet of i arrives, or a core of i takes one            on_queue, on_start, help
-//!     if i is eligible: need, with these rules where no mark of i is left:
-//!         marked core: of the service with the least t_sw/D            marked
-//!         none, and i has no core and can wait: wait                   unmarked: slack
-//!         none, and a core has T ≥ cost²/D: take it                    idle_beyond
-//!         none: force, as `everest`
-//!     else if q t > θ t_sw n, and no service with cores is eligible:   is_low: drain test
-//!             (without a core: q t and the age of the oldest packet > θ t_sw)
-//!         take back the marks of i
-//!         take the core idle longest with T ≥ φ cost                   lendable: ski rental
-//!     if i has no core: alarm at the latest start                      arm
+//! a packet of i arrives, or a core of i goes on to its next  on_queue, on_start, help
+//!     if cores keep several services, and an idle one elsewhere keeps i: take it     kept_idle
+//!     if i is eligible: find_core, with these rules where no mark of i is left:
+//!         marked core: of the service with the least t_sw/D              pick_marked
+//!             (before the latest start of i: only if that is not above i's own t_sw/D)
+//!         none, N = 0, and before the latest start: wait                 if_none_marked: slack
+//!         none, N = 0: the core idle longest                             longest_idle_but
+//!         none, and a core has T ≥ cost²/D: take it                      idle_beyond
+//!         none: force, as the engine does and `extra-reclaim` allows
+//!     if that gave no core, q t > θ t_sw N, and no service with cores is eligible:   is_low
+//!             (N = 0: q t + age of the oldest packet > θ t_sw)           drain test
+//!         take back the marks of i                                       lend
+//!         take the core idle longest, of those with T ≥ φ cost           lendable: ski rental
+//!             and q t > θ cost N (N = 0: with the age, as above)
+//!     if a packet of i came, no core was found, and N = 0: alarm at the latest start    arm
 //!
 //! a core has nothing to do                                   on_idle
-//!     as `everest`; if no service takes it, i := the service with the most q t/n that passes the
-//!     drain test, and it takes a core as above               lend_to_longest
+//!     as `everest`, with the rules above
+//!     if no service takes it, and no service with cores is eligible:     lend_to_longest
+//!         i := of those that pass the drain test and may borrow a core, the one with the most
+//!             q t/N (first those with N = 0, by q t);  it takes a core as above
 //!
 //! the alarm of i                                             on_urgent
-//!     need: i no longer waits; without success, again after t_sw
+//!     find_core: i no longer waits;  without success, `arm` again: after t_sw if the start has passed
 //!
 //! latest start of i = arrival of its oldest packet + D - t_sw - q t - μ
 //! cost of a loan    = max(t_sw of the borrower, t_sw/D of the lender · D of the borrower)
@@ -36,13 +44,14 @@
 //!
 //! If services differ in tolerance and switch cost, the way back counts too: hence this cost.
 //!
-//! **State.** That of the engine, and an alarm for each service without a core. Three services, of
-//! which C has no core and two packets:
+//! **State.** That of the engine, and an alarm for each service without a core. C has none, and two
+//! packets of 1.78 us. D = 500, t_sw = 200, μ = 18.22, so the alarm is at 278.22 us:
 //!
 //! ```text
-//!            packet of C arrives          alarm (deadlines)         D is over
+//!           oldest packet of C          alarm (deadlines)         D is over
 //!   time ────────┼────────────────────────────┼───────────────────────┼────►
-//!                │ C waits for a marked core  │ C takes any core      │
+//!                0  C may wait or borrow    278.22  then idle longest,  500
+//!                                             │     or by force       │
 //!                                             ├─ μ ─┼─ t_sw ─┼─ q t ──┤
 //! ```
 //!
@@ -73,7 +82,7 @@ use humpyard_core::unit::Time;
 use humpyard_core::{choice, params};
 
 use super::deadlines::Deadlines;
-use super::engine::{Engine, ExtraReclaim, Moment, Rules, Unmarked, engine_handlers, packet_time};
+use super::engine::{Engine, ExtraReclaim, Moment, NoneMarked, Rules, engine_handlers, packet_time};
 use super::idle::{LongestIdle, longest_idle, longest_idle_but, longest_idle_elsewhere};
 
 choice! {
@@ -117,7 +126,7 @@ struct Limits {
     /// t_sw/D in fixed point: how expensive it is to get back a core that was given away.
     dearness: u64,
     /// Whether it waits for its latest start while it has no core.
-    waits: bool,
+    may_wait: bool,
     /// The least backlog, in time of one core, that gets early help (θ·t_sw).
     drain: u64,
 }
@@ -180,7 +189,7 @@ impl Policy for EverestEnv {
         self.engine.check();
         for id in self.rules.limits.ids() {
             assert!(
-                self.rules.limits[id].waits || !self.deadlines.is_set(id),
+                self.rules.limits[id].may_wait || !self.deadlines.is_set(id),
                 "service {id} has a deadline, and does not wait"
             );
         }
@@ -245,7 +254,7 @@ impl EverestEnv {
         if !self.engine.note(moment, id, &self.rules) {
             return None;
         }
-        let order = self.engine.need(moment, id, &self.rules);
+        let order = self.engine.find_core(moment, id, &self.rules);
         order.or_else(|| self.lend(moment, id))
     }
 
@@ -264,7 +273,7 @@ impl EverestEnv {
     /// if that has passed, after a switch time.
     #[inline]
     fn arm(&mut self, moment: Moment<'_>, id: ServiceId) {
-        if moment.machine.service(id).cores == 0 && self.rules.limits[id].waits {
+        if moment.machine.service(id).cores == 0 && self.rules.limits[id].may_wait {
             self.arm_waiting(moment, id);
         }
     }
@@ -301,7 +310,7 @@ impl EverestEnv {
     /// Handles services whose latest start has come.
     fn on_urgent(&mut self, moment: Moment<'_>) -> Option<Move> {
         while let Some(id) = self.deadlines.due() {
-            let order = self.engine.need(moment, id, &self.rules);
+            let order = self.engine.find_core(moment, id, &self.rules);
             if order.is_some() {
                 return order;
             }
@@ -321,25 +330,25 @@ impl Rules for Envelope {
         moment.machine.service(id).cores == 0 || self.outlives_switch(moment, id) || engine.is_eligible(moment, id)
     }
 
-    fn marked(&self, engine: &Engine, moment: Moment<'_>, to: ServiceId) -> Option<CoreId> {
+    fn pick_marked(&self, engine: &Engine, moment: Moment<'_>, to: ServiceId) -> Option<CoreId> {
         let most = if self.waits(moment, to) { self.limits[to].dearness } else { u64::MAX };
         let marked = engine.marked().map(|(core, from)| (self.limits[from].dearness, core));
         let cheapest = marked.filter(|&(dearness, _)| dearness <= most).min_by_key(|&(dearness, _)| dearness);
         cheapest.map(|(_, core)| core)
     }
 
-    fn unmarked(&self, _: &Engine, moment: Moment<'_>, to: ServiceId) -> Unmarked {
+    fn if_none_marked(&self, _: &Engine, moment: Moment<'_>, to: ServiceId) -> NoneMarked {
         if self.waits(moment, to) {
-            return Unmarked::Wait;
+            return NoneMarked::Wait;
         }
-        let core = if self.limits[to].waits && moment.machine.service(to).cores == 0 {
+        let core = if self.limits[to].may_wait && moment.machine.service(to).cores == 0 {
             longest_idle_but(moment.machine, to).map(|(_, core)| core)
         } else if self.lends {
             self.idle_beyond(moment, to)
         } else {
             None
         };
-        core.map_or(Unmarked::Force, Unmarked::Take)
+        core.map_or(NoneMarked::Force, NoneMarked::Take)
     }
 }
 
@@ -355,7 +364,7 @@ impl Envelope {
                 switch_cost,
                 tolerance,
                 dearness: saturated(u128::from(switch_cost) * u128::from(ONE) / u128::from(tolerance.max(1))),
-                waits: params.rules != RuleSet::Le && tolerance < u64::MAX,
+                may_wait: params.rules != RuleSet::Le && tolerance < u64::MAX,
                 drain: times(theta, switch_cost),
             }
         };
@@ -377,7 +386,7 @@ impl Envelope {
     /// Whether a service without a core can still wait for one that is easily spared.
     #[inline]
     fn waits(&self, moment: Moment<'_>, id: ServiceId) -> bool {
-        let can_wait = self.limits[id].waits && moment.machine.service(id).cores == 0;
+        let can_wait = self.limits[id].may_wait && moment.machine.service(id).cores == 0;
         can_wait && self.latest_start(moment, id).is_none_or(|latest| moment.now < latest)
     }
 
@@ -486,8 +495,8 @@ impl Envelope {
         to.switch_cost.max(back)
     }
 
-    /// Whether there is such a core. O(1) if the way back costs no more than the way there, as
-    /// among equal services.
+    /// Whether a service may borrow a core, as `lendable` finds it. O(1) if the way back costs no
+    /// more than the way there, as among equal services.
     #[inline]
     fn may_borrow(&self, moment: Moment<'_>, idle: LongestIdle, to: ServiceId) -> bool {
         let Some(((since, _), from)) = idle.other_than(to) else { return false };
@@ -808,7 +817,7 @@ mod tests {
                 assert_eq!(may_borrow, rules.lendable(moment, id).is_some());
                 let short = saturated(u128::from(switch_cost).pow(2) / u128::from(tolerance.as_ns()));
                 assert_eq!(rules.idle_beyond(moment, id), idle_for(short));
-                assert_eq!(rules.marked(engine, moment, id), engine.marked().map(|(core, _)| core).next());
+                assert_eq!(rules.pick_marked(engine, moment, id), engine.marked().map(|(core, _)| core).next());
             }
         }
     }

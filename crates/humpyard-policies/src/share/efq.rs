@@ -7,21 +7,26 @@
 //! is served. So a wrong estimate delays packets by its error. Start-time fair queueing, which
 //! estimates nothing, delays them by whole packets of all others.
 //!
-//! **Algorithm.** The symbols are the paper's. V is virtual time, m the number of cores. Client i has
-//! weight φ, F is the finish tag of its last packet, and S and EF are the start tag and the
-//! estimated finish tag of its head. te is the estimate of a packet, A its actual work. The sum Σφ
-//! is over the clients that have packets.
+//! **Algorithm.** The symbols are the paper's. V is virtual time. m is the number of cores that have
+//! ever taken a packet. Client i has weight φ, F is the finish tag of its last packet, and S and EF
+//! are the start tag and the estimated finish tag of its head. te is the estimate of a packet, A
+//! its actual work. The sum Σφ is over the clients that have packets. If work is no time, V grows
+//! with work.
 //!
 //! ```text
-//! a packet of i arrives                       on_arrival, on_wake, on_head
-//!     V += m · (time since the last event) / Σφ                  eq. 8, first term
-//!     if i had no packet: earliest := V
-//!     if it is the head:  S := max(F, earliest)                  eq. 9
-//!                         EF := S + te/φ                         eq. 11
-//!                         file i in `due` if S ≤ V, else in `early`      file
+//! a packet of i arrives                       on_arrival, on_wake
+//!     if no packet of i waits: advance V;  earliest := V
+//!
+//! a packet becomes the head of i              on_head: at arrival, dispatch or completion
+//!     S := max(F, earliest)                                      eq. 9
+//!     EF := S + te/φ                                             eq. 11
+//!     file i in `due` if S ≤ V, else in `early`                  file
+//!
+//! advance V                                   elapse
+//!     if a client has packets: V += m · (time since the last advance) / Σφ    eq. 8, first term
 //!
 //! a core asks for work                        pick, choose
-//!     advance V as above
+//!     advance V
 //!     if `due` is empty: V := max(V, least S in `early`)         eq. 8, second term
 //!     move each i with S ≤ V from `early` to `due`
 //!     serve the i of least EF in `due`
@@ -30,13 +35,15 @@
 //! the packet is done, after work A            on_completion
 //!     F += (A - te)/φ;  file the head of i again                 eq. 12
 //!
-//! no client has packets                       on_idle
-//!     all clients start again at V
+//! a client has no packet left                 on_idle
+//!     advance V;  Σφ -= φ
+//!     if no client has packets: V := max(V, greatest F)          begin_anew
 //! ```
 //!
-//! **State.** A head that may be served is in one of two tournaments. Client 1 has weight .5 and
-//! clients 3 to 6 have .1 each; packets are estimated as 10.5. Client 1 was served twice, up to 20:
-//! F = 20/.5 = 40. It is ahead of its share, so it waits, although its packet would finish first.
+//! **State.** A head that may be served is in one of two tournaments. Client 1 has weight .5, and
+//! clients 2 to 6 have .1 each; `total` is 1. Each packet is estimated as 10.5 and takes 10.
+//! Clients 1, 2 and 1 were served, so V is 30. Client 2 has no more packets. Client 1 has
+//! F = 10/.5 + 10/.5 = 40. It is ahead of its share, so it waits, although its EF is the least.
 //!
 //! ```text
 //!    `due`, by EF              V = 30           `early`, by S
@@ -52,7 +59,7 @@
 //! **Source.** The EFQ and LAP paper; PREDICTIVE sections 4, 5 and 8.
 //!
 //! **Promises.** Work conserving. On one core with all shares reserved, a packet finishes later
-//! than in the fluid system by at most one packet and eq. 18. Equation 18 has the errors of the
+//! than in the fluid system by at most the longest packet plus the bound of eq. 18. Equation 18 has the errors of the
 //! others' estimates, and the packet's own error over its client's share.
 //!
 //! **Cost.** O(log n) in the most heads that ever waited at once: each passes through two tournaments.

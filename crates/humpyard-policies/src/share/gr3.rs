@@ -2,8 +2,8 @@
 //! ratio of their weights.
 //!
 //! **Idea.** Clients of weights from 2^k to 2^(k+1) − 1 form the group of order k. Groups are
-//! ordered by weight. The turn goes to the next group while this group is ahead of it, counting one
-//! more slot for both. Otherwise the turn goes back to the first group. Within a group, clients are
+//! ordered by weight. The turn goes on to the next group if (slots + 1)/weight is greater than
+//! that of the next group. Otherwise the turn goes back to the first group. Within a group, clients are
 //! visited in a ring. Their weights differ by less than a factor of two, so a visit is one or two
 //! slots, and the unused rest is kept. So the policy stays cheap and fair with many clients and
 //! unequal weights.
@@ -30,8 +30,8 @@
 //!
 //! **Departures.**
 //! - The estimate is charged at dispatch and corrected at completion. Debts outlast idleness.
-//! - When a client comes or goes, the turn of the first group starts again, but that of another
-//!   group continues. Otherwise new clients could keep all groups but the first from their turns.
+//! - When a client comes or goes, a turn of the first group goes to the group that is then first.
+//!   Another group keeps its turn. Otherwise new clients could keep all groups but the first from their turns.
 //! - On several cores, a client may have waiting packets that may not be served because one is in
 //!   service. It still receives its slots. They go to its bank (the frontlog of the paper), and it
 //!   is served from that first, in any group's turn.

@@ -169,7 +169,7 @@ impl GroupList {
         let before = self[order].weight;
         let after = before + change;
         if self.listed == 1 && before > 0 && after > 0 {
-            // The only group keeps its place, and its slot ends.
+            // The only group keeps its place and the turn, and uses what is left of its slot.
             let group = &mut self[order];
             (group.weight, group.slots) = (after, scale(group.slots, after, before));
             (self.turn, self.here, self.in_slot) = (0, order, false);

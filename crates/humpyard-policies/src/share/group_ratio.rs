@@ -9,31 +9,42 @@
 //!
 //! ```text
 //! C has a packet again                              wake, join
-//!     if C is still in the ring of its group: it keeps its place; return
-//!     insert C before the client under the cursor;  Φ(i) += φ
-//!     move the group in the list;  W(i) := W(i) Φ(i)/Φ(i) before, rounded up       reweigh
+//!     if C is still in the ring of its group j: it keeps its place; return
+//!     insert C before the client under the cursor of group j;  Φ(j) += φ
+//!     move group j in the list;  scale W(j) with Φ(j), rounded up          reweigh
+//!         a new group: W(j) := W(h) Φ(j)/Φ(h); group h is before it, or else after it
+//!     if group 1 had the turn, the new group 1 has it                      give_turn
 //!
 //! Which client next?                                draw
-//!     if the slot of group i is used up:            advance
-//!         if i < g and (W(i)+1)/(W(i+1)+1) > Φ(i)/Φ(i+1):  i := i + 1   else i := 1
-//!         group i receives a slot of Q              begin_slot
+//!     if group i has awake clients, and none can use a slot: i := the next with one   pass
+//!     while nothing is left of the slot of group i:
+//!         if the slot has begun:                    advance
+//!             if i < g and (W(i)+1)/(W(i+1)+1) > Φ(i)/Φ(i+1): i := i + 1   else i := 1
+//!         else: the slot += Q;  if that only pays debt: W(i) += 1          begin_slot
 //!     C := the client under the cursor of group i   draw_in
-//!     while D < the work of C's head:               the visit is over
+//!     while C's visit is over, or D < the work of C's head:
 //!         C := the next client of the ring
-//!         if C is idle: remove C from the ring;  Φ(i) -= φ;  start again            leave
-//!         D += Q φ/2^order of the group             one slot, less than two
-//!     serve C, or give the slot to its bank, if its packets may not be served now
+//!         if C is idle: C leaves;  start again      drop_idle
+//!         if C can use a slot: its visit begins;  D += Q φ/2^order         1 slot to below 2
+//!     serve C;  but if its packets may not be served now, and D ≥ Q:
+//!         C's bank += the rest of the slot;  charge C with it              bank_slot
 //!
-//! C is served for x of work                         dispatch, charge
-//!     D -= x;  the slot of group i -= x;  if that uses up the slot: W(i) += 1
+//! C is served                                       dispatch: x := estimate - what its bank pays
+//! C's packet is done                                settle:   x := work used - estimate
+//!     D -= x;  the slot of C's group j -= x         charge
+//!     if that uses up the slot: W(j) += 1;  if it gives back a slot: W(j) -= 1
 //!
 //! C has no packet left                              block
-//!     D := min(D, Q);  C stays in the ring, idle, until the cursor comes to it
+//!     D := min(D, Q);  its visit is over;  C stays in the ring, idle, until the cursor comes to it
+//!
+//! C leaves the ring of group j                      leave
+//!     D := min(D, 0);  Φ(j) -= φ;  list, W(j) and turn as for a client that comes
 //! ```
 //!
 //! **State.** Clients 1 to 6 have weights 12, 3, 3, 2, 2, 2, and packets of Q, after eleven slots.
-//! Client 1 is a group, and the others are one of equal weight. Client 2 was served last. It has
-//! work left for a second slot of its visit, which waits for its group's next turn.
+//! Client 1 is a group, and the others form another, both of Φ = 12; the lower order is first. The
+//! slots went to 2 1 3 1 4 1 5 1 6 1 2. Client 2 kept 0.5 Q of its first visit. It has work left for
+//! a second slot, at its group's next turn. First the turn goes on, as (6+1)/(5+1) > 12/12.
 //!
 //! ```text
 //! list          group of order 1   Φ = 12   W = 6   slot used up          turn

@@ -232,8 +232,8 @@ impl Connections {
         if self.weight == Weight::Work { packet.estimate } else { u64::from(packet.length) }
     }
 
-    /// Whether a new set is due: the packet changes φ by more than β, or connections have come or
-    /// gone and `eager` is set.
+    /// Whether a new set is due: the connection is new, or φ with this packet differs by more than β
+    /// from φ at the last build. With `eager`, also if connections came or went.
     #[inline]
     pub(super) fn is_stale(&self, packet: &Packet) -> bool {
         let connection = &self.connections[packet.flow];

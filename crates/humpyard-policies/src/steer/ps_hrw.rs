@@ -8,24 +8,26 @@
 //!
 //! **Algorithm.** The symbols are the paper's. φ(i) is what connection i holds, Φ the sum of all φ, N
 //! the number of cores, c(i) the connection's key, Q(k) the packets on core k, and h a hash from 0
-//! to 1. The set of i has whole cores of weight u = 1, and one core of weight u = f at most.
+//! to 1. The set of i has whole cores of weight u = 1, and at most one core of weight u = f.
 //!
 //! ```text
 //! a packet of i arrives                                  steer
-//!     if i is new, or φ(i) with this packet differs by more than β from φ(i) at the last build,
-//!             and `guard` does not forbid it: build      connections.rs: is_stale
+//!     if i is new, or φ(i) with this packet differs from φ(i) at the last build by more than β
+//!             times the latter (`eager`: or connections came or went)    is_stale
+//!             and `guard` does not forbid it             is_guarded
+//!             or no core of the set is eligible: build
 //!     the packet goes to the core k of the set with the greatest u(k) h(c(i), k) / (Q(k) + 1)
 //!                                                        connections.rs: choose
 //!     φ(i) += its bytes;  Φ += its bytes                 on_enqueue
 //!
-//! build                                                  rebuild, fill
-//!     g := N φ(i)/Φ;  n := ⌊g⌋;  f := g - n              connections.rs: begin
-//!     n times: add the core that h-cahrw chooses for c(i) among those not in the set
-//!                                                        tree.rs: choose, take_out
-//!     if f > 0: add one more, with weight f              `residual=literal`: literal
-//!
 //! a packet of i is done                                  on_completion
 //!     φ(i) -= its bytes;  Φ -= its bytes
+//!
+//! build                                                  rebuild, fill
+//!     g := N φ(i)/Φ, both with this packet;  n := ⌊g⌋;  f := g - n   connections.rs: begin
+//!     n times: add the core that h-cahrw chooses for c(i) among those not in the set
+//!                                                        tree.rs: choose, take_out
+//!     if f > 0, or n = 0: add one more, with weight f    `residual=literal`: literal
 //! ```
 //!
 //! **State.** The example of the specification: 8 cores, and connections that hold 6,000, 3,000 and
@@ -34,7 +36,7 @@
 //! ```text
 //!   connections    φ       when built   n   f     set (core_sets.rs)
 //!        0         6,000   6,000        4   .8    cores 1 2 4 7, and 5 with weight .8
-//!        1         3,000   2,700        2   .4    cores 0 5,     and 3 with weight .4
+//!        1         3,000   3,000        2   .4    cores 0 5,     and 3 with weight .4
 //!        2         1,000   1,000        0   .8    core 6 alone: no set is needed
 //!   Φ             10,000
 //! ```

@@ -1,21 +1,23 @@
 //! A tree of cores, for `h-cahrw` and `ps-hrw`. Every step down is a rendezvous among the children
 //! of a node.
 //!
-//! **Algorithm.** c is the key of a connection and h a hash from 0 to 1. Of node x, Q(x) is the number
-//! of packets on its eligible cores plus one for each of these cores. The home of c is the core that
-//! it has if all cores are idle.
+//! **Algorithm.** c is the key of a connection and h a hash from 0 to 1. Of node x, L(x) is the number
+//! of packets on its eligible cores plus one for each of these cores (`lengths`), and n(x) is the
+//! number of these cores (`counts`).
 //!
 //! ```text
 //! which core for a packet of c?                          choose
 //!     x := the root
 //!     while x is no core:                                descend
-//!         each child y of x bids h(c, y) / (Q(y) · cost)  winner
+//!         each child y with an eligible core bids h(c, y) / (L(y) · cost)  winner
 //!             cost := that of leaving home, if home is below x and not below y, else 1
 //!         x := the child with the highest bid
+//!
+//! home of c: the same way, with L(y) := n(y) and cost := 1  find_home
 //! ```
 //!
-//! If the children have unequal numbers of eligible cores, the bid is that of the logarithm, with
-//! the square of these numbers as weight (`by_logarithm`): chances are then proportional to them.
+//! If the children have unequal numbers of eligible cores, y bids -n(y)² / (L(y) · cost · ln h)
+//! (`by_logarithm`): chances are then proportional to n(y).
 //!
 //! **State.** Two sockets of two cores. Core 1 has three packets, core 3 is not eligible.
 //!
