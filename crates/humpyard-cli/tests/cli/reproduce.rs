@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::support::{directory, document, files, good, run};
+use crate::support::{directory, document, files, good, refused, run};
 
 #[test]
 fn an_experiment_leaves_data_plots_and_verdicts() {
@@ -28,6 +28,13 @@ fn an_experiment_leaves_data_plots_and_verdicts() {
     assert!(page.contains("client 1 has every second one.") && page.contains("section 2.2, Fig. 2"), "{page}");
     let judged = document(at, "reproduce all --judge --out there");
     assert_eq!(judged["claims"], said["claims"]);
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_not_judged_and_not_made() {
+    let directory = directory();
+    refused(directory.path(), "reproduce gr3-fig2 --judge --out none", &["--out: there is no directory `none`"]);
+    assert_eq!(files(directory.path()), [""; 0]);
 }
 
 #[test]

@@ -71,6 +71,12 @@ pub(crate) fn reproduce(
     let ids = options.experiments.iter().map(|experiment| experiment.about().id);
     // Judging again does not change the scale.
     let scale = if options.judges_only { Scale::Full } else { options.scale };
+    if options.judges_only && !options.directory.is_dir() {
+        let out = options.directory.display();
+        return Err(LabError::option(format!(
+            "--out: there is no directory `{out}`: run the experiments first, without --judge"
+        )));
+    }
     let directory = Directory::open(&options.directory, scale, ids)?;
     if options.judges_only {
         return judge_again(known, options, directory);
