@@ -127,7 +127,13 @@ impl RunConfig {
     pub(crate) fn find_service(&self, name: &str) -> Result<ServiceId, LabError> {
         let names = || self.services.iter().map(|choice| choice.name.as_str());
         let found = names().position(|known| known == name).map(ServiceId::from_index);
-        found.ok_or_else(|| LabError::option(unknown("service of this run", name, names())))
+        found.ok_or_else(|| LabError::option(self.no_service(name)))
+    }
+
+    /// Returns the message that the run has no service of this name.
+    pub(crate) fn no_service(&self, name: &str) -> String {
+        let names = self.services.iter().map(|choice| choice.name.as_str());
+        format!("{}; @services adds one: {name}=SERVICE", unknown("service of this run", name, names))
     }
 
     /// Whether the run goes by a virtual clock: then packets take what the costs say.

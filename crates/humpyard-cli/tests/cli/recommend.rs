@@ -447,7 +447,7 @@ fn cores_are_counted_for_more_traffic() {
         |seed| real(&typed(at, &serde_json::json!({ "command": format!("{command} --seed {seed}") })), "/delay_ns/p99");
     assert!((1..=3).map(worst).fold(0.0, f64::max) > 1000.0, "one core less is not enough");
     let said = good(at, &format!("{words} --quiet")).out;
-    for word in ["cores for", "x1.5", "the papers' machine", "8 blocks that were held out"] {
+    for word in ["cores for", "x1.5", "the papers' machine", "8 held-out blocks"] {
         assert!(said.replace('\n', " ").contains(word), "`{word}` is not in\n{said}");
     }
     let words_there = format!("{} --json", words.replace("--host ideal", "--host server-16"));

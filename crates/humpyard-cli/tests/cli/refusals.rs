@@ -151,7 +151,10 @@ fn names_and_values_that_are_none() {
         ("--policy hrw --rule protocol=tpc", &["`protocol` takes any, tcp", "`tpc`"]),
         ("--policy hrw --rule source=10.0.0.1/8", &["`source` takes a prefix", "`10.0.0.1/8`"]),
         ("--policy hrw --rule port=80,port=81", &["`port` is given twice"]),
-        ("--policy hrw --rule service=web", &["rule 1, `any,service=web`", "no service of this run `web`"]),
+        (
+            "--policy hrw --rule service=web",
+            &["rule 1, `any,service=web`", "no service of this run `web`", "--services adds one: web=SERVICE"],
+        ),
         ("--policy hrw --rule direction=out", &["--local 10.0.0.0/8"]),
         ("--policy hrw --rule port=80,protocol=icmp", &["no packet can match", "drop one"]),
         ("--policy hrw --local here", &["a local prefix is", "`here`"]),

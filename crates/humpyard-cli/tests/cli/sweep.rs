@@ -162,6 +162,11 @@ fn plots_have_a_line_for_each_value() {
     refused(at, "sweep plot loads --x policy --y p99 --line load", &["`policy` has texts"]);
     refused(at, "sweep plot loads --x laod --y p99", &["no option that varies `laod`; did you mean `load`?"]);
     refused(at, "sweep plot loads --x load --y p98", &["no figure `p98`"]);
+    refused(
+        at,
+        "sweep plot loads --x load --y p99 --only policy=dr",
+        &["--only policy=dr: no value `dr`; did you mean `drr`?"],
+    );
     refused(at, "sweep plot nowhere --x load --y p99", &["`nowhere` has no runs.parquet"]);
     good(at, "sweep plot loads --x load --y delay_p50_ns --only policy=drr --output p50.svg");
 }

@@ -81,6 +81,9 @@ fn live_figures_are_held_against_saved_ones() {
     let refused = validate("--against host.toml");
     assert_eq!(refused.code, Some(2));
     refused.assert_one_line(&["--against host.toml", "validate --json"]);
+    fs::write(directory.path().join("capture.json"), [0xd4, 0xc3, 0xb2, 0xa1]).expect("a file");
+    validate("--against capture.json").assert_one_line(&["--against capture.json", "no saved validation"]);
+    validate("--against none.json").assert_one_line(&["--against none.json: there is no such file"]);
 }
 
 #[test]

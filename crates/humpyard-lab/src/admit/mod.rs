@@ -595,8 +595,8 @@ pub fn admit(options: &AdmitOptions) -> Result<Admission, LabError> {
     options.machine.taken.check(options.margin)?;
     if options.machine.in_flight > 1 && options.flow_order == FlowOrder::Hold {
         return Err(LabError::option(
-            "a flow that keeps its order is offered its next packet when the last is done, and would wait for what an engine has of others \
-             each time: @in-flight 1, or @flow-order exit",
+            "@in-flight above 1 does not work with @flow-order hold, where a flow has one packet in service: give @in-flight 1, or \
+             @flow-order exit",
         ));
     }
     let charge_most = options.charge_most()?;

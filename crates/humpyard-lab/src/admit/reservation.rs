@@ -103,7 +103,7 @@ impl Reservation {
                 _ => format!("@flows: `{path}` cannot be read: {error}"),
             })
         })?;
-        let flows = if path.ends_with(".csv") { of_csv(path, &text, first)? } else { of_toml(path, &text, first)? };
+        let flows = if is_csv(path, &text) { of_csv(path, &text, first)? } else { of_toml(path, &text, first)? };
         if flows.is_empty() {
             return Err(LabError::option(format!("@flows: there is no flow in `{path}`")));
         }
@@ -125,6 +125,12 @@ fn check_keys(keys: &[&str]) -> Result<(), String> {
         Some(twice) => Err(format!("`{}` is given twice", keys[twice])),
         None => Ok(()),
     }
+}
+
+/// Whether a file is CSV, by its name or by a first line of names.
+fn is_csv(path: &str, text: &str) -> bool {
+    let first = text.lines().next().unwrap_or_default();
+    path.ends_with(".csv") || (first.contains(',') && !first.contains(['=', '[', '#']))
 }
 
 fn of_csv(path: &str, text: &str, first: usize) -> Result<Vec<Reservation>, LabError> {

@@ -68,8 +68,9 @@ impl Costs {
                 }
                 None => {
                     return Err(LabError::option(format!(
-                        "@costs {AUTO}: nothing can be measured of `{spec}`, which is known by its cost alone: name a table or \
-                         file that has it, @costs table:everest for example"
+                        "@costs {AUTO}: nothing can be measured of `{spec}`, which is no service of this program (see \
+                         `humpyard list services`): correct it, or name a table or file of costs that has it, \
+                         @costs table:everest for example"
                     )));
                 }
             };

@@ -10,7 +10,6 @@ use humpyard_core::cost::{CostModel, LinearCost};
 use humpyard_core::id::{FlowId, Id, ServiceId};
 use humpyard_core::measure::{Measured, Measurements};
 use humpyard_core::mechanism::PlannedSwap;
-use humpyard_core::name::unknown;
 use humpyard_core::random::Seed;
 use humpyard_core::unit::Time;
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
@@ -455,7 +454,7 @@ fn check_names(config: &RunConfig) -> Result<(), LabError> {
     let chains = config.chains.iter().flat_map(|(first, then)| core::iter::once(first).chain(then));
     for (option, name) in times.chain(guarantees).chain(chains.map(|name| ("@chain", name))) {
         if !names.contains(name.as_str()) {
-            return Err(LabError::option(format!("{option}: {}", unknown("service of this run", name, all()))));
+            return Err(LabError::option(format!("{option}: {}", config.no_service(name))));
         }
     }
     Ok(())

@@ -71,15 +71,15 @@ impl Sizing {
 
     /// Returns what the numbers mean and rest on, in words.
     pub fn about(&self) -> String {
-        let blocks = match self.blocks {
-            0 => "; the input is too short to hold blocks out".to_owned(),
-            blocks => format!(" and {blocks} blocks that were held out"),
+        let (block, short) = match self.blocks {
+            0 => (String::new(), " (the input is too short to hold blocks out)"),
+            blocks => (format!(" or one of {blocks} held-out blocks"), ""),
         };
         let doubts = self.sizes.iter().filter_map(|one| one.not_sure.as_deref()).next();
         let doubt = doubts.map_or_else(String::new, |why| format!(". `?` is not sure: {why}"));
         format!(
-            "the fewest cores that keep the goal under all {} seeds, and in brackets the fewest and the most that any \
-             of these seeds{blocks} needs. This is {}{doubt}",
+            "the fewest cores that keep the goal under all {} seeds; in brackets, the fewest and the most that a seed\
+             {block} needs{short}. This is {}{doubt}",
             self.seeds, self.rests_on
         )
     }
@@ -214,7 +214,7 @@ fn rests_on(host: Option<&AssumedHost>, here: usize) -> String {
                 .to_owned()
         }
         Some(host) if host.name == HERE => format!(
-            "this machine as it was measured: live runs validated up to {}, and nothing beyond",
+            "this machine of {} as it was measured; no live run has checked the numbers: `humpyard validate` does",
             counted(here as u64, "processor")
         ),
         Some(host) => format!("the host `{host}` ({}), which was never held against live runs", host.source),

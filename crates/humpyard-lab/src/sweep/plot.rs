@@ -1,6 +1,6 @@
 //! Plots of sweeps: a figure over what varies, a line for each value of something else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use humpyard_core::name::unknown;
@@ -50,7 +50,7 @@ pub fn plot(directory: &Path, request: &PlotRequest) -> Result<Svg, LabError> {
     let is_shown = |row: &TableRow<'_>| only.iter().all(|&(at, value)| is_value(&row.values()[at], value));
     let rows: Vec<TableRow<'_>> = table.rows().filter(is_shown).collect();
     if rows.is_empty() {
-        return Err(LabError::option("no simulation has all of these values: see @only"));
+        return Err(none_has(&table, &only));
     }
     varied.check_rest(&rows, &[Some(x), line])?;
     let mut lines = Lines::new();
@@ -65,6 +65,18 @@ pub fn plot(directory: &Path, request: &PlotRequest) -> Result<Svg, LabError> {
         lines.entry((place, name)).or_default().entry(at.to_bits()).or_default().push(row.number(key));
     }
     Ok(drawn(request, key, lines))
+}
+
+/// Returns the message that no simulation has all of these values, and what an option without its value has instead.
+fn none_has(table: &Table, only: &[(usize, &str)]) -> LabError {
+    let values = |at: usize| table.rows().map(move |row| row.values()[at].clone());
+    let absent = only.iter().find(|&&(at, text)| !values(at).any(|value| is_value(&value, text)));
+    let Some(&(at, text)) = absent else {
+        return LabError::option("no simulation has all of these values: leave one @only out");
+    };
+    let known: BTreeSet<String> = values(at).map(|value| value.to_string()).collect();
+    let name = &table.columns()[at].name;
+    LabError::option(format!("@only {name}={text}: {}", unknown("value", text, known.iter().map(String::as_str))))
 }
 
 /// Whether a value is what this text says.

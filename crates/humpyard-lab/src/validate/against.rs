@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 
 use serde::{Deserialize, Serialize};
 
@@ -60,7 +61,15 @@ impl SavedValidation {
     /// # Errors
     /// A file that cannot be read, or holds something else.
     pub fn read(path: &str) -> Result<Self, LabError> {
-        let text = fs::read_to_string(path).map_err(|error| LabError::option(format!("@against {path}: {error}")))?;
+        let text = fs::read_to_string(path).map_err(|error| {
+            LabError::option(match error.kind() {
+                ErrorKind::NotFound => format!("@against {path}: there is no such file"),
+                ErrorKind::InvalidData => format!(
+                    "@against {path}: this is no saved validation; give a file that `humpyard validate --json` wrote"
+                ),
+                _ => format!("@against {path}: {error}"),
+            })
+        })?;
         serde_json::from_str(&text).map_err(|error| {
             LabError::option(format!(
                 "@against {path}: this is not what `humpyard validate --json` printed ({error}); save that to a file"
