@@ -15,8 +15,9 @@ use crate::examples::COMPLETIONS_EXAMPLES;
 use crate::examples::TOP_EXAMPLES;
 use crate::examples::{
     ADMIT_EXAMPLES, CALIBRATE_EXAMPLES, CHECK_EXAMPLES, COMPARE_EXAMPLES, COMPOSE_EXAMPLES, CUT_EXAMPLES, EXAMPLES,
-    MERGE_EXAMPLES, RECOMMEND_EXAMPLES, REPRODUCE_EXAMPLES, RUN_EXAMPLES, SCALE_EXAMPLES, SCHEDULE_EXAMPLES,
-    SIM_EXAMPLES, STEER_EXAMPLES, SWEEP_EXAMPLES, TOPOLOGY_EXAMPLES, VALIDATE_EXAMPLES, WHY_EXAMPLES,
+    EXPLAIN_EXAMPLES, MERGE_EXAMPLES, RECOMMEND_EXAMPLES, REPRODUCE_EXAMPLES, RUN_EXAMPLES, SCALE_EXAMPLES,
+    SCHEDULE_EXAMPLES, SIM_EXAMPLES, STEER_EXAMPLES, SWEEP_EXAMPLES, TOPOLOGY_EXAMPLES, VALIDATE_EXAMPLES,
+    WHY_EXAMPLES,
 };
 use crate::options::{ForCompare, ForRecommend, ForRun, ForSim, ForValidate, ForWhy, OptionsOf};
 use crate::output::OutputOptions;
@@ -92,7 +93,7 @@ pub(crate) enum Command {
                       humpyard trace scale --factor 2.5 in.pcap more.pcap"
     )]
     Trace(TraceArguments),
-    /// List what there is: policies, services, traffic profiles, cost tables, protocols
+    /// List what there is: policies, services, traffic profiles, cost tables, protocols, documents
     #[command(after_help = "Examples:\n  humpyard list policies\n  humpyard list services --json")]
     List(ListArguments),
     #[cfg(feature = "manual")]
@@ -103,10 +104,8 @@ pub(crate) enum Command {
     /// Print the manual page, or write those of all commands
     #[command(after_help = "Examples:\n  humpyard man > humpyard.1\n  humpyard man --output man1")]
     Man(ManArguments),
-    /// Explain a policy, a service, a traffic profile or what a rule can say
-    #[command(
-        after_help = "Examples:\n  humpyard explain drr\n  humpyard explain forward\n  humpyard explain poisson\n  humpyard explain rule"
-    )]
+    /// Explain a policy, a service, a traffic profile, what a rule can say, or the keys of a result
+    #[command(after_help = EXPLAIN_EXAMPLES)]
     Explain(ExplainArguments),
 }
 
@@ -688,11 +687,12 @@ pub(crate) enum Listed {
     Profiles,
     Costs,
     Protocols,
+    Documents,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArguments {
-    /// A policy, a service, an experiment, a traffic profile, a cost table, or `rule`
+    /// A policy, a service, an experiment, a traffic profile, a cost table, a document of --json, or `rule`
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
     #[command(flatten)]

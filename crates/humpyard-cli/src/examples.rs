@@ -219,6 +219,16 @@ pub(crate) const SCALE_EXAMPLES: &str = "Examples:
 The factor multiplies the mean rate, and its square root the standard deviation of the rate. Copies have addresses of
 their own, by /24 (IPv6: by the third to fifth byte). Memory does not depend on the length of the capture.";
 
+pub(crate) const EXPLAIN_EXAMPLES: &str = "Examples:
+  humpyard explain drr
+  humpyard explain forward
+  humpyard explain poisson
+  humpyard explain rule
+  humpyard explain result
+  humpyard explain result --json
+
+With --json, a document has its JSON schema.";
+
 pub(crate) const WHY_EXAMPLES: &str = "Examples:
   humpyard why --input in.pcap --policy hrw --cores 4 --load 0.9
   humpyard why --input in.pcap --policy drr --load 0.9 --flow '10.0.0.1:443 > 10.0.0.2:5001'

@@ -13,6 +13,7 @@ use crate::statistics::PolicyStatistics;
 
 /// The runs of a comparison, and what they come to.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Comparison {
     /// One run per policy, in the order of the policies; then the same for the next repetition, with the next seed.

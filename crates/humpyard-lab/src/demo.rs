@@ -36,6 +36,7 @@ pub struct DemoOptions {
 
 /// A demonstration: the same traffic under each of [`DEMO_POLICIES`], live and simulated.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Demo {
     /// Packets of downloads per second that this machine takes, without calls.
@@ -55,6 +56,7 @@ pub struct Demo {
 
 /// How long the packets of calls wait under a policy.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CallDelay {
     /// The policy.
     pub policy: String,

@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 
 /// Where a run took place: what a reader needs to judge its times, and to repeat it.
 #[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Environment {
     /// Version of humpyard.
     pub version: &'static str,
@@ -25,6 +26,7 @@ pub struct Environment {
 
 /// Where a thread sat.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ThreadSeat {
     /// The thread.
     pub thread: String,

@@ -52,6 +52,8 @@ mod reload;
 pub mod report;
 mod result;
 mod run;
+#[cfg(feature = "schema")]
+pub mod schema;
 pub mod statistics;
 pub mod steer;
 pub mod sweep;

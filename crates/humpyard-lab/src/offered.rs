@@ -11,6 +11,7 @@ use crate::figures::{bit_rate, counted, packet_rate, percent};
 
 /// How fast packets arrived.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Offered {
     /// Packets per second, from the first arrival to the last. `None`: all packets arrived at once.
     pub packets_per_second: Option<f64>,
@@ -22,6 +23,7 @@ pub struct Offered {
 
 /// Offered work, as a part of what cores can do.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OfferedLoad {
     /// The load, by the costs of the run: 1 is all that these cores can do.
     pub value: f64,

@@ -90,6 +90,7 @@ fn dropped(run: &RunResult) -> f64 {
 
 /// What the repetitions of one policy came to.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PolicyStatistics {
     /// The policy.
     pub policy: String,

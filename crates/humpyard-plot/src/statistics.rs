@@ -12,6 +12,7 @@ pub const CONFIDENCE: f64 = 0.95;
 
 /// A figure over all repetitions.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Statistic {
     /// The median; of an even number of repetitions, the mean of the middle two.
     pub median: f64,
@@ -27,6 +28,7 @@ pub struct Statistic {
 
 /// A confidence interval of the median, by order statistics.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interval {
     /// The lower end.
     pub low: f64,

@@ -10,6 +10,7 @@ use serde::Serialize;
 /// How a processor is interrupted: it runs and stops in turn. The lengths are drawn from measured
 /// distributions.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interruptions {
     /// Lengths of runs in ns, each with its count.
     pub runs: Vec<(u64, u64)>,

@@ -72,6 +72,7 @@ pub trait Sink {
 
 /// The counts of frames sent by an interface. A frame that the sink took and has not sent yet is not counted.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sent {
     /// The interface, as named for the run.
     pub port: String,

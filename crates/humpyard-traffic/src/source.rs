@@ -146,6 +146,7 @@ pub trait Source {
 
 /// The counts of frames received by an interface.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Received {
     /// The interface, as named for the run.
     pub port: String,

@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 
 use humpyard::cost::MovePenalties;
+use humpyard::lab::schema::{DOCUMENTS, Document};
 use humpyard::lab::{CostLine, Costs, RuleChoice};
-use humpyard::name::unknown;
+use humpyard::name::unknown_of_many;
 use humpyard::papers::{self, About};
 use humpyard::policies::registry;
 use humpyard::policy::{CoreDistance, Entry, Parameter};
@@ -12,6 +13,7 @@ use humpyard::{services, traffic};
 use serde_json::{Value, json};
 
 use crate::arguments::{ExplainArguments, ListArguments, Listed};
+use crate::commands::keys;
 use crate::failure::Failure;
 use crate::layout::Sheet;
 use crate::output::Output;
@@ -21,8 +23,8 @@ pub(crate) fn list(arguments: &ListArguments) -> Result<ExitCode, Failure> {
     let entries = match arguments.what {
         Some(what) => listed(what)?,
         None => {
-            use Listed::{Costs, Experiments, Policies, Profiles, Services};
-            [Policies, Services, Profiles, Costs, Experiments]
+            use Listed::{Costs, Documents, Experiments, Policies, Profiles, Services};
+            [Policies, Services, Profiles, Costs, Experiments, Documents]
                 .map(listed)
                 .into_iter()
                 .collect::<Result<Vec<_>, _>>()?
@@ -50,6 +52,7 @@ fn listed(what: Listed) -> Result<Vec<Value>, Failure> {
         Listed::Profiles => values(&traffic::generate::entries())?,
         Listed::Costs => costs(),
         Listed::Protocols => protocols(),
+        Listed::Documents => documents(),
     })
 }
 
@@ -60,6 +63,14 @@ const COST_FILES: &str = "Use a table as --costs table:NAME, or measure this mac
 
 /// `humpyard explain`.
 pub(crate) fn explain(arguments: &ExplainArguments) -> Result<ExitCode, Failure> {
+    if let Some(document) = keys::find(&arguments.name) {
+        Output::of(&arguments.common.output).answer(&(document.schema)(), || keys::text(document))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if arguments.name == keys::METRICS {
+        Output::of(&arguments.common.output).answer(&keys::metrics(), keys::metrics_text)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut entries = values(&registry::entries())?;
     entries.extend(values(&services::entries())?);
     entries.extend(experiments()?);
@@ -67,9 +78,15 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<ExitCode, Failure>
     entries.push(serde_json::to_value(rule())?);
     entries.extend(costs());
     let names = entries.iter().filter_map(|entry| entry["name"].as_str());
+    let names = names.chain(DOCUMENTS.iter().map(|document| document.name)).chain([keys::METRICS]);
     let entry = entries.iter().find(|entry| entry["name"] == arguments.name.as_str());
     let entry = entry.ok_or_else(|| {
-        Failure::new(unknown("policy, service, experiment, profile or cost table", &arguments.name, names))
+        Failure::new(unknown_of_many(
+            "policy, service, experiment, profile, cost table or document",
+            &arguments.name,
+            names,
+            "humpyard list",
+        ))
     })?;
     let text = text(entry)?;
     Output::of(&arguments.common.output).answer(entry, || text)?;
@@ -119,6 +136,13 @@ fn experiments() -> Result<Vec<Value>, Failure> {
 fn protocols() -> Vec<Value> {
     let entry = |(name, source): (&str, &str)| json!({"name": name, "family": "protocol", "summary": source});
     services::l7_filter::protocols().map(entry).collect()
+}
+
+/// The documents that commands print, as entries.
+fn documents() -> Vec<Value> {
+    let entry = |document: &Document| json!({"name": document.name, "family": "document", "summary": document.summary});
+    let metrics = json!({"name": keys::METRICS, "family": "document", "summary": "/metrics of a run with --metrics"});
+    DOCUMENTS.iter().map(entry).chain([metrics]).collect()
 }
 
 fn costs() -> Vec<Value> {

@@ -9,6 +9,7 @@ pub(crate) mod dask;
 pub(crate) mod demo;
 pub(crate) mod files;
 mod findings;
+mod keys;
 pub(crate) mod list;
 #[cfg(feature = "manual")]
 pub(crate) mod manual;

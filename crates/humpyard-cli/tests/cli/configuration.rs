@@ -219,7 +219,6 @@ fn check_says_what_a_file_means() {
     assert_eq!(files(at), before);
 }
 
-/// The committed schema is that of the program; `HUMPYARD_RENEW=1` writes it anew.
 /// A configuration may be for another machine.
 #[test]
 fn an_interface_that_is_not_here_is_noted_and_the_rest_is_checked() {
@@ -250,6 +249,7 @@ fn an_interface_that_is_not_here_is_noted_and_the_rest_is_checked() {
     said.assert_one_line(&["run.toml:1:9: `input`: iface:nosuch0: no interface `nosuch0`"]);
 }
 
+/// The committed schema is that of the program; `HUMPYARD_RENEW=1` writes it anew.
 #[test]
 fn the_schema_is_published() {
     let path = repository("docs/reference/humpyard.schema.json");

@@ -145,6 +145,87 @@ fn every_key_is_explained() {
     }
 }
 
+/// Whether a value is as its schema says: types, keys that must be there, and no other keys.
+/// (The package `jsonschema` does the same with 50 packages more.)
+fn conform(at: &str, value: &Value, schema: &Value, root: &Value) {
+    if let Some(name) = schema["$ref"].as_str().and_then(|name| name.strip_prefix("#/$defs/")) {
+        return conform(at, value, &root["$defs"][name], root);
+    }
+    if let Some(choices) = schema["anyOf"].as_array() {
+        let choice = choices.iter().find(|choice| (choice["type"] == "null") == value.is_null());
+        return conform(at, value, choice.unwrap_or_else(|| panic!("{at}: {value}")), root);
+    }
+    for key in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        assert!(value.get(key).is_some(), "{at} has no `{key}`");
+    }
+    match value {
+        Value::Object(entries) => {
+            for (key, value) in entries {
+                let of = schema["properties"].get(key).or_else(|| schema.get("additionalProperties"));
+                conform(&format!("{at}.{key}"), value, of.unwrap_or_else(|| panic!("{at} has `{key}`")), root);
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                let of = schema["prefixItems"].get(index).or_else(|| schema.get("items"));
+                conform(&format!("{at}[{index}]"), item, of.unwrap_or_else(|| panic!("{at}: {value}")), root);
+            }
+        }
+        _ => {}
+    }
+    let is_type = |name: &str| match name {
+        "integer" => value.is_u64() || value.is_i64(),
+        "number" => value.is_number(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "null" => value.is_null(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        _ => false,
+    };
+    let types: Vec<&str> = match &schema["type"] {
+        Value::String(name) => vec![name],
+        Value::Array(names) => names.iter().filter_map(Value::as_str).collect(),
+        _ => vec![],
+    };
+    // An infinite figure is null in JSON.
+    let is_infinite = value.is_null() && types.contains(&"number");
+    assert!(types.is_empty() || is_infinite || types.into_iter().any(is_type), "{at}: {value}, not {}", schema["type"]);
+}
+
+/// What `explain` says of a document is so.
+#[test]
+fn documents_conform_to_their_schemas() {
+    let directory = directory();
+    let at = directory.path();
+    let input = "--input gen:messages:packets=2000 --quiet";
+    let plain = good(at, "sim --input gen:messages:packets=2000 --policy drr --host server-16 --quiet --json").json();
+    assert!(plain["assumed"]["host"]["turn_ns"].is_number(), "{plain}");
+    for (name, command) in [
+        ("result", format!("run {input} --policy drr --flow-order exit --counters")),
+        (
+            "result",
+            format!(
+                "sim {input} --policy hrw --split share=0.3,cores=2 --link 100Mbit:queue=none --topology 2x2x2 --cores 8 --load 1.2"
+            ),
+        ),
+        ("result", format!("sim {input} --policy drr --host server-16")),
+        ("result", format!("sim {input} --policy drr --contexts 2 --swap 1ms=sfq")),
+        ("comparison", format!("compare {input} --policy drr --policy rr --repeat 3 --load 0.8")),
+        ("admission", "admit --flow service=fec,rate=1M,length=500,burst=4k --costs predictive".to_owned()),
+        ("explanation", format!("why {input} --policy drr --load 0.9")),
+        (
+            "recommendation",
+            format!("recommend {input} --host ideal --costs predictive --services fec --load 0.7 --goal late<1%@2ms"),
+        ),
+    ] {
+        let said = crate::support::run(at, &command.split(' ').chain(["--json"]).collect::<Vec<_>>());
+        assert!(matches!(said.code, Some(0 | 1)), "{command}: {said:?}");
+        let schema = good(at, &format!("explain {name} --json")).json();
+        conform(name, &said.json(), &schema, &schema);
+    }
+}
+
 #[test]
 fn results_say_what_was_run() {
     let directory = directory();

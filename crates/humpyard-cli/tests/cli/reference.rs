@@ -64,3 +64,18 @@ fn the_reference_of_names_is_what_is_explained() {
     }
     is_committed("docs/reference/names.md", &page);
 }
+
+#[test]
+fn the_reference_of_keys_is_what_is_explained() {
+    let mut page = format!(
+        "# Every key and metric\n\nFor everyone who processes results: what `humpyard explain NAME` prints for each \
+         document of `--json`,\nand for the metrics of a run. `[]` is each element of a list, and `NAME` stands for a \
+         name. With `--json`,\n`explain` prints the JSON schema of a document. What the figures mean together: \
+         [results.md](results.md),\n[metrics.md](metrics.md). {HOW}\n"
+    );
+    let documents = good(Path::new("."), "list documents --json").json();
+    for name in documents.as_array().expect("a list").iter().filter_map(|entry| entry["name"].as_str()) {
+        page.push_str(&block(&format!("## {name}"), &printed(&format!("explain {name}"))));
+    }
+    is_committed("docs/reference/keys.md", &page);
+}

@@ -273,7 +273,14 @@ fn usage_of_single_commands() {
         ("schedule --policy drr --clients 9 --total 99 --order 1", &["--order"]),
         ("schedule --policy hrw --clients 9 --total 99", &["a sharing policy alone, not `hrw`"]),
         ("list polices", &["polices", "policies"]),
-        ("explain dr", &["no policy, service, experiment, profile or cost table `dr`", "did you mean `drr`?"]),
+        (
+            "explain dr",
+            &[
+                "no policy, service, experiment, profile, cost table or document `dr`",
+                "did you mean `drr`",
+                "`humpyard list` has all",
+            ],
+        ),
         ("explain", &["NAME"]),
         ("trace inf in.pcap", &["inf", "info"]),
         ("completions", &["SHELL"]),

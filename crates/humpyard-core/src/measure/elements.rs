@@ -113,6 +113,7 @@ impl Elements {
 
 /// Elements of several contexts, as network processors have them.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ElementsSummary {
     /// Time in which packets were held back although a context was idle.

@@ -11,6 +11,7 @@ use crate::unit::Time;
 
 /// All measurements of one run.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Summary {
     /// From the first arrival to the last completion.
@@ -60,6 +61,7 @@ pub struct Summary {
 
 /// A distribution of delays, in ns.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Delay {
     /// Mean.
@@ -93,6 +95,7 @@ impl Delay {
 /// Percentiles of a delay over all packets offered, including lost ones, in ns. `None`: too many
 /// packets were lost for this percentile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct DelayOffered {
     /// Median.
@@ -126,6 +129,7 @@ pub struct LostOutside {
 
 /// The start of a run, which is not measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct WarmUp {
     /// The length of the warm-up: packets that came in within this time after the first are not
@@ -138,6 +142,7 @@ pub struct WarmUp {
 /// Late packets: later than tolerated, or lost. Packets that their service drops or consumes, as a
 /// firewall does, are not lost.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Late {
     /// Number of late packets.
@@ -162,6 +167,7 @@ impl Late {
 
 /// Order within flows.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct OrderSummary {
     /// The order that the run promises, which is `free` unless the host sets it. `exit`: flows are
@@ -178,6 +184,7 @@ pub struct OrderSummary {
 
 /// Packets that were served by another core than the previous packet of their flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MoveSummary {
     /// Number of packets.
     pub packets: u64,
@@ -188,6 +195,7 @@ pub struct MoveSummary {
 /// Moves between caches: packets served by another core than the previous packet of their flow, for
 /// any service of the chain. The topology gives the distance of the two cores.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct CacheSummary {
     /// Packets that moved.
@@ -209,6 +217,7 @@ pub struct CacheSummary {
 
 /// Service against weight.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct FairnessSummary {
     /// Jain's index of service over weight: 1 means equal; 1/n means that one client has all
@@ -224,6 +233,7 @@ pub struct FairnessSummary {
 
 /// One core.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct CoreSummary {
     /// Time busy over the duration of the run.
@@ -238,6 +248,7 @@ pub struct CoreSummary {
 
 /// One service.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ServiceSummary {
     /// Its name.

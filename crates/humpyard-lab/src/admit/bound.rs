@@ -32,6 +32,7 @@ use super::{AdmitOptions, Need, Reservation};
 
 /// How long packets of a flow can take, in ns, and from what.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Bound {
     /// What it sent at once, at its own rate.
     pub burst: f64,

@@ -9,9 +9,11 @@ use crate::costs::taken::{Taken, ns};
 
 /// What a machine adds to the work of packets.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Machine {
     /// What handing a packet over takes its engine, beside the work.
     #[serde(rename = "hand_over_ns", serialize_with = "ns")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub hand_over: Duration,
     /// Packets that an engine has at a time, from 1.
     pub in_flight: u32,

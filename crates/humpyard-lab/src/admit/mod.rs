@@ -122,6 +122,7 @@ impl AdmitOptions {
 
 /// Who is admitted, and what that leaves.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Admission {
     /// The part of the engines that stays free.
@@ -162,6 +163,7 @@ impl Admission {
 
 /// What is reserved at a node.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeUse {
     /// The node.
     pub name: String,
@@ -179,6 +181,7 @@ pub struct NodeUse {
 
 /// What is reserved on a link.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkUse {
     /// The link.
     pub name: String,
@@ -195,6 +198,7 @@ pub struct LinkUse {
 
 /// What becomes of a flow.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FlowVerdict {
     /// What it asked for.
     #[serde(flatten)]
@@ -230,6 +234,7 @@ impl FlowVerdict {
 
 /// Why a flow is refused, and what would fit.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Refusal {
     /// What there is too little of; nothing if no path leads through an engine.
     pub lacks: Vec<Lack>,
@@ -239,6 +244,7 @@ pub struct Refusal {
 
 /// Something that there is too little of.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "of")]
 pub enum Lack {
     /// Engines of a node.

@@ -16,6 +16,7 @@ use humpyard_text::quantity::{parse_bit_rate, parse_bytes};
 /// It keeps to a token bucket: in any time t it sends at most `burst_bytes` and t times its bandwidth, in no more packets than
 /// these are of its mean length.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reservation {
     /// Its name.
     pub name: String,

@@ -20,6 +20,7 @@ const DESCRIBED: [(&str, &str); 2] = [
 
 /// A host whose threads take time beside the services.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AssumedHost {
     /// Its name: `here`, that of a described host, or a file.
     pub name: String,

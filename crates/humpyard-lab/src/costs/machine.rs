@@ -12,6 +12,7 @@ use crate::LabError;
 
 /// What a machine adds to the work of packets.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MachineCosts {
     /// What it takes to hand a packet to a worker and back, beside the work, one at a time, in ns;
     /// 0 where it was not measured.
@@ -158,6 +159,24 @@ impl Serialize for DescribedHost {
             map.serialize_entry(key, &points)?;
         }
         map.end()
+    }
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for DescribedHost {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "DescribedHost".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let host = Self::default();
+        let time = generator.subschema_for::<f64>();
+        let points = generator.subschema_for::<Vec<(u64, f64)>>();
+        let mut properties =
+            serde_json::Map::from_iter([("processors".to_owned(), generator.subschema_for::<usize>().into())]);
+        properties.extend(host.times().map(|(key, _)| (key.to_owned(), time.clone().into())));
+        properties.extend(host.points().map(|(key, _)| (key.to_owned(), points.clone().into())));
+        schemars::json_schema!({ "type": "object", "properties": properties })
     }
 }
 

@@ -76,6 +76,7 @@ pub enum Origin {
 
 /// What a service of a run costs, and the source of that.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ServiceCost {
     /// Its name in the run.
     pub service: String,

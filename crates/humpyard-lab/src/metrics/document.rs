@@ -17,6 +17,7 @@ use super::about::About;
 /// A live run as it stands: counts since its start, which only ever rise, and what there is now. Keys are those of the result
 /// document where it has the same.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Snapshot {
     /// The version of the program.
     pub version: String,
@@ -77,6 +78,7 @@ pub struct Snapshot {
 /// What is measured of the kernel's packets: those that come in, those that the kernel drops, packets and busy time by
 /// core, and the heaviest flows. All the rest of a [`Snapshot`] is 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KernelFigures {
     /// For which core a packet counts.
     pub packets_by: PacketsBy,
@@ -86,6 +88,7 @@ pub struct KernelFigures {
 
 /// For which core a packet counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PacketsBy {
     /// For the processor that took it from the interface.
@@ -99,6 +102,7 @@ pub enum PacketsBy {
 /// What became of every packet so far. `in = processed + held + sum(dropped)`, and
 /// `processed + generated = forwarded + consumed + held_out + sum(dropped_out)`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Packets {
     /// Packets that came in.
     #[serde(rename = "in")]
@@ -123,6 +127,7 @@ pub struct Packets {
 
 /// A distribution of times so far.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Delays {
     /// Their sum.
     pub sum_ns: u64,
@@ -171,6 +176,7 @@ impl Delays {
 
 /// One dispatcher.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Dispatcher {
     /// Time since the start of the run.
     pub elapsed_ns: u64,
@@ -198,6 +204,7 @@ impl Dispatcher {
 
 /// One core.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Core {
     /// Time busy with packets that are done.
     pub busy_ns: u64,
@@ -222,6 +229,7 @@ impl Core {
 
 /// One service.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Service {
     /// Its name.
     pub name: String,
@@ -252,6 +260,7 @@ impl Service {
 
 /// The flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Flows {
     /// Flows known now.
     pub known: u64,
@@ -265,6 +274,7 @@ pub struct Flows {
 
 /// A flow with many of the latest packets.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TopFlow {
     /// Protocol, addresses and ports, as `trace info` shows them.
     pub flow: String,
@@ -274,6 +284,7 @@ pub struct TopFlow {
 
 /// What the interfaces counted.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ports {
     /// By interface, what came in.
     pub received: Vec<Received>,

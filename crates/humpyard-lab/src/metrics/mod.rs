@@ -13,6 +13,7 @@ mod answer;
 mod client;
 mod document;
 mod exchange;
+mod families;
 mod open_metrics;
 mod server;
 
@@ -21,6 +22,7 @@ pub use client::{FetchError, fetch};
 pub use document::{
     Core, Delays, Dispatcher, Flows, KernelFigures, Packets, PacketsBy, Ports, Service, Snapshot, TopFlow,
 };
+pub use families::{Family, families};
 pub use server::{Endpoint, Serving};
 
 /// Where metrics are usually: the port that OpenTelemetry's exporters for Prometheus have.

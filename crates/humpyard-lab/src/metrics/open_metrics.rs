@@ -77,9 +77,9 @@ impl Collector for Families {
 }
 
 fn run(to: &mut Writer<'_>, run: &Snapshot) -> fmt::Result {
-    to.info("build", "The program.", &[("version", run.version.as_str())])?;
+    to.info("build", "The program, with its version.", &[("version", run.version.as_str())])?;
     let about = [("policy", run.policy.as_str()), ("input", run.input.as_str()), ("output", run.output.as_str())];
-    to.info("run", "The run: the policies that decide now, where packets come from and where they go.", &about)?;
+    to.info("run", "The policies in force, and the source and destination of packets.", &about)?;
     to.gauge("run_elapsed", "Time since the start, by the clock of the run.", SECONDS, one(seconds(run.elapsed_ns)))
 }
 
@@ -90,7 +90,7 @@ fn kernel(to: &mut Writer<'_>, run: &Snapshot, measured: KernelFigures) -> fmt::
     to.counter("packets_dropped", "Packets that the kernel dropped, of all interfaces.", None, dropped)?;
     to.counter("processed", "Bytes of the packets that came in.", BYTES, one(run.bytes))?;
     if measured.order {
-        let help = "Packets that came behind a later packet of their bucket.";
+        let help = "Packets that came after a later packet of their bucket.";
         to.counter("packets_out_of_order", help, None, one(run.out_of_order))?;
     }
     let names: Vec<String> = (0..run.cores.len()).map(|core| core.to_string()).collect();
@@ -110,25 +110,40 @@ fn kernel(to: &mut Writer<'_>, run: &Snapshot, measured: KernelFigures) -> fmt::
 
 fn bucket_moves(to: &mut Writer<'_>, run: &Snapshot) -> fmt::Result {
     let Some(moves) = run.bucket_moves else { return Ok(()) };
-    to.counter("bucket_moves", "Buckets of connections that went to another core.", None, one(moves))
+    to.counter(
+        "bucket_moves",
+        "With `humpyard steer --apply`: moves of a bucket of connections to another processor, queue or socket.",
+        None,
+        one(moves),
+    )
 }
 
 fn packets(to: &mut Writer<'_>, run: &Snapshot) -> fmt::Result {
     let packets = &run.packets;
-    let help = "Packets that came in, those that interfaces dropped among them.";
+    let help = "Packets that came in, including those that interfaces dropped.";
     to.counter("packets_received", help, None, one(packets.arrived))?;
     to.counter("packets_processed", "Packets whose service is complete.", None, one(packets.processed))?;
     to.gauge("packets_held", "Packets waiting or in service.", None, one(packets.held))?;
     let dropped = packets.dropped.iter().map(|(reason, &count)| (label("reason", reason), count));
     to.counter("packets_dropped", "Packets dropped before service.", None, dropped)?;
     to.counter("packets_forwarded", "Packets that went out.", None, one(packets.forwarded))?;
-    to.counter("packets_generated", "Packets that services made.", None, one(packets.generated))?;
-    to.counter("packets_consumed", "Packets that ended at a service as they should.", None, one(packets.consumed))?;
-    to.gauge("packets_held_out", "Packets that wait to go out.", None, one(packets.held_out))?;
+    to.counter("packets_generated", "Packets that services made, such as ICMP errors.", None, one(packets.generated))?;
+    to.counter("packets_consumed", "Packets that ended at a service as intended.", None, one(packets.consumed))?;
+    to.gauge(
+        "packets_held_out",
+        "Packets that wait to go out (--flow-order exit, --link).",
+        None,
+        one(packets.held_out),
+    )?;
     let dropped = packets.dropped_out.iter().map(|(reason, &count)| (label("reason", reason), count));
-    to.counter("packets_dropped_out", "Packets dropped by services and at the output.", None, dropped)?;
+    to.counter(
+        "packets_dropped_out",
+        "Packets dropped by services, at the link (--link) and at the output.",
+        None,
+        dropped,
+    )?;
     to.counter("processed", "Bytes of the packets processed.", BYTES, one(run.bytes))?;
-    to.histogram("delay", "From coming in to leaving.", one(&run.delay))?;
+    to.histogram("delay", "Delay of packets, from coming in to leaving.", one(&run.delay))?;
     let help = "Packets later than their service tolerates, and packets lost.";
     to.counter("packets_late", help, None, one(run.late))?;
     to.counter("packets_lost", "Packets lost before they left, which have no delay.", None, one(run.lost))?;
@@ -139,24 +154,35 @@ fn packets(to: &mut Writer<'_>, run: &Snapshot) -> fmt::Result {
 fn dispatchers(to: &mut Writer<'_>, dispatchers: &[Dispatcher]) -> fmt::Result {
     let names: Vec<String> = (0..dispatchers.len()).map(|number| number.to_string()).collect();
     let busy = names.iter().zip(dispatchers).map(|(name, one)| (label("dispatcher", name), seconds(one.busy_ns)));
-    to.counter("dispatcher_busy", "Time that a dispatcher did something rather than wait.", SECONDS, busy)
+    let help = "Time in which a dispatcher worked rather than waited. Near a rate of 1 it is the bottleneck, or its processor.";
+    to.counter("dispatcher_busy", help, SECONDS, busy)
 }
 
 fn cores(to: &mut Writer<'_>, cores: &[Core]) -> fmt::Result {
     let names: Vec<String> = (0..cores.len()).map(|core| core.to_string()).collect();
     let labelled = || names.iter().map(|name| label("core", name)).zip(cores);
     let busy = labelled().map(|(label, core)| (label, seconds(core.busy_ns)));
-    to.counter("core_busy", "Time that a core was busy with packets.", SECONDS, busy)?;
+    to.counter(
+        "core_busy",
+        "Time in which a core was busy with packets that are done. Its rate is the utilization.",
+        SECONDS,
+        busy,
+    )?;
     let packets = labelled().map(|(label, core)| (label, core.packets));
     to.counter("core_packets", "Packets that a core served.", None, packets)?;
     let cold = labelled().map(|(label, core)| (label, core.cold));
     to.counter("core_cold_packets", "Packets whose predecessor on the core had another service.", None, cold)?;
     let switches = labelled().map(|(label, core)| (label, core.switches));
-    to.counter("core_switches", "Times that a core went over to another service.", None, switches)?;
+    to.counter("core_switches", "Switches of a core to another service.", None, switches)?;
     let in_flight = labelled().map(|(label, core)| (label, core.in_flight));
-    to.gauge("core_in_flight_packets", "Packets that a core was given and has not done.", None, in_flight)?;
+    to.gauge("core_in_flight_packets", "Packets that a core has got and not finished.", None, in_flight)?;
     let queues = labelled().filter_map(|(label, core)| Some((label, core.queue?)));
-    to.gauge("core_queue_packets", "Packets that wait in the queue of a core, where it has one.", None, queues)
+    to.gauge(
+        "core_queue_packets",
+        "Packets in the queue of a core, if the steering policy gives each core a queue.",
+        None,
+        queues,
+    )
 }
 
 fn services(to: &mut Writer<'_>, services: &[Service]) -> fmt::Result {
@@ -166,7 +192,7 @@ fn services(to: &mut Writer<'_>, services: &[Service]) -> fmt::Result {
     let bytes = labelled().map(|(label, service)| (label, service.bytes));
     to.counter("service_processed", "Bytes of the packets that a service processed.", BYTES, bytes)?;
     let delay = labelled().map(|(label, service)| (label, &service.delay));
-    to.histogram("service_delay", "From arrival at a service to completion.", delay)?;
+    to.histogram("service_delay", "Delay of packets at a service, from arrival there to completion.", delay)?;
     let late = labelled().map(|(label, service)| (label, service.late));
     let help = "Packets later than a service tolerates, and packets dropped before it was done with them.";
     to.counter("service_packets_late", help, None, late)?;
@@ -179,10 +205,15 @@ fn services(to: &mut Writer<'_>, services: &[Service]) -> fmt::Result {
 }
 
 fn flows(to: &mut Writer<'_>, run: &Snapshot) -> fmt::Result {
-    to.gauge("flows", "Flows known.", None, one(run.flows.known))?;
+    to.gauge("flows", "Flows known now.", None, one(run.flows.known))?;
     to.counter("flows_seen", "Flows seen.", None, one(run.flows.seen))?;
     to.counter("flows_evicted", "Flows that ended because another needed their place.", None, one(run.flows.evicted))?;
-    to.counter("flows_expired", "Flows that ended because they were idle for too long.", None, one(run.flows.expired))
+    to.counter(
+        "flows_expired",
+        "Flows that ended because they were idle for --flow-timeout.",
+        None,
+        one(run.flows.expired),
+    )
 }
 
 /// Where packets come and go by interfaces.
@@ -194,28 +225,34 @@ fn ports(to: &mut Writer<'_>, run: &Snapshot) -> fmt::Result {
         let missed = received().map(|(label, port)| (label, port.missed));
         to.counter("port_missed_packets", "Packets that found no room in the ring of an interface.", None, missed)?;
         let malformed = received().map(|(label, port)| (label, port.malformed));
-        to.counter("port_malformed_packets", "Packets of an interface that were no good.", None, malformed)?;
+        to.counter("port_malformed_packets", "Invalid packets of an interface.", None, malformed)?;
         let left = received().map(|(label, port)| (label, port.left));
         to.gauge("port_ring_packets", "Packets in the ring of an interface.", None, left)?;
     }
     if !run.ports.sent.is_empty() {
         let sent = run.ports.sent.iter().map(|port| (label("port", &port.port), port.frames));
-        to.counter("port_sent_packets", "Packets that an interface took.", None, sent)?;
+        to.counter("port_sent_packets", "Packets that an interface accepted.", None, sent)?;
         let refused = run.ports.sent.iter().flat_map(|port| {
             let reasons = [("full", port.full), ("too_long", port.too_long), ("down", port.down), ("made", port.made)];
             reasons.map(|(reason, count)| (vec![("port", port.port.as_str()), ("reason", reason)], count))
         });
-        to.counter("port_refused_packets", "Packets that an interface did not take.", None, refused)?;
+        let help =
+            "Packets that an interface refused. The reason `made`: services made them, and a kernel queue takes none.";
+        to.counter("port_refused_packets", help, None, refused)?;
     }
     Ok(())
 }
 
 fn policy(to: &mut Writer<'_>, run: &Snapshot) -> fmt::Result {
-    to.histogram("decision", "Time of decisions of the mechanism and its policies; a sample.", one(&run.decision))?;
+    to.histogram(
+        "decision",
+        "Time of a decision of the mechanism and its policies; a sample of one packet in 64.",
+        one(&run.decision),
+    )?;
     let help = "The longest that a packet was due before the dispatcher took it in.";
     to.gauge("overdue_max", help, SECONDS, one(seconds(run.overdue_max_ns)))?;
-    to.counter("policy_swaps", "Policies that have taken over.", None, one(run.swaps))?;
-    let help = "The longest that everything stood still while a policy took over.";
+    to.counter("policy_swaps", "How often other policies took over.", None, one(run.swaps))?;
+    let help = "The longest pause while a policy took over.";
     to.gauge("policy_swap_pause_max", help, SECONDS, one(seconds(run.swap_pause_max_ns)))
 }
 

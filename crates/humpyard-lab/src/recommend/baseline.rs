@@ -33,6 +33,7 @@ const FEW: f64 = 1e-4;
 
 /// What live runs of plain hashing say of the simulator, on the traffic that is asked for.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Baseline {
     /// Plain hashing.
     pub policy: String,
@@ -52,6 +53,7 @@ pub struct Baseline {
 
 /// A figure of plain hashing, live and simulated.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BaselineFigure {
     /// The figure, with the service or the client in brackets.
     pub figure: String,

@@ -51,6 +51,7 @@ const OFFLINE: [&str; 1] = ["t-opt"];
 
 /// A policy that is not tried, and why.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Skipped {
     /// The policy.
     pub policy: String,

@@ -17,6 +17,7 @@ const MULTIPLIERS: [f64; 8] = [0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0];
 
 /// The delay of a few policies over the traffic.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LoadCurve {
     /// The figure: the first delay that the goal bounds, else p99.
     pub figure: String,
@@ -28,6 +29,7 @@ pub struct LoadCurve {
 
 /// The delay of a policy at a multiple of the traffic, under the first seed.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CurvePoint {
     /// The policy.
     pub policy: String,

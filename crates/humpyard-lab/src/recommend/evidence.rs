@@ -22,6 +22,7 @@ const WHAT: &str = "how many cores would do";
 /// How sure it is that one policy is better than another: both had the same blocks of the input, which had no part in choosing them,
 /// each with its own seed.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Confidence {
     /// The policy that is best on what was searched.
     pub policy: String,
@@ -47,6 +48,7 @@ pub struct Confidence {
 
 /// What becomes of a policy with more traffic, or with other cores.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Variation {
     /// The policy.
     pub policy: String,
@@ -66,6 +68,7 @@ pub struct Variation {
 
 /// This many cores would do for the same traffic.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CoresNeeded {
     /// The least number that was found, under all seeds.
     pub cores: usize,

@@ -126,6 +126,7 @@ impl Measure {
 
 /// The figures of a run. The percentiles are those over all packets offered: one that was lost is delayed for ever.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MeasuredFigures {
     /// Packets that were late or dropped, of all that came in.
     #[serde(rename = "late_fraction")]

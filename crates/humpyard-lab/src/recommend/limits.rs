@@ -21,6 +21,7 @@ const WHAT: &str = "what breaks the goal";
 
 /// How far a policy keeps a goal, under all seeds.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Limits {
     /// The policy.
     pub policy: String,
@@ -36,6 +37,7 @@ pub struct Limits {
 
 /// Traffic that breaks a goal.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BrokenAt {
     /// Times the traffic that was asked for.
     pub multiplier: f64,

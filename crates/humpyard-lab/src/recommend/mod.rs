@@ -93,6 +93,7 @@ pub struct RecommendOptions {
 
 /// How a figure stands to its bound.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Kept {
     /// The figure, with the service or the client in brackets.
     pub figure: String,
@@ -106,6 +107,7 @@ pub struct Kept {
 
 /// A policy that came to the end of the search.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finalist {
     /// The policy.
     pub policy: String,
@@ -123,6 +125,7 @@ pub struct Finalist {
 
 /// What was looked at, and how.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Searched {
     /// Policies that were tried, with different parameters counted apart.
     pub candidates: usize,
@@ -138,6 +141,7 @@ pub struct Searched {
 
 /// The answer in a word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Advice {
     /// Plain hashing keeps the goal: nothing else is needed.
@@ -150,9 +154,11 @@ pub enum Advice {
 
 /// What is recommended, and why.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Recommendation {
     /// What was wanted.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub goal: Goal,
     /// The input.
     pub input: String,

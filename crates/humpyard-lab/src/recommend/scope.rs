@@ -30,6 +30,7 @@ const LISTED: usize = 12;
 /// The figures of a service or a client. Delays of a service are from arrival there to its completion; those of a client are from
 /// coming in to leaving.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ScopeFigures {
     /// The service or the client, as the goal names it.
     pub scope: String,

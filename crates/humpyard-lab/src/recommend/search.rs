@@ -33,6 +33,7 @@ const PILOTS: usize = 2;
 
 /// A round of the search.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Round {
     /// The part of the input that each candidate was tried on.
     pub part: f64,

@@ -17,6 +17,7 @@ pub const SIZES: [f64; 4] = [1.0, 1.5, 2.0, 3.0];
 
 /// The fewest cores that keep a goal, by policy and traffic.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sizing {
     /// By policy, the best first, and by multiple of the traffic.
     pub sizes: Vec<CoreCount>,
@@ -32,6 +33,7 @@ pub struct Sizing {
 
 /// The fewest cores with which a policy keeps a goal at a multiple of the traffic.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CoreCount {
     /// The policy.
     pub policy: String,

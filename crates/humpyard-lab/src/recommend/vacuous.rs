@@ -15,6 +15,7 @@ const TIMES: f64 = 10.0;
 
 /// A bound that says nothing here, and why.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Vacuous {
     /// The figure that is bounded.
     pub figure: String,

@@ -36,6 +36,7 @@ const WARM_UP: Duration = Duration::from_millis(50);
 
 /// One policy, promised and measured.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verified {
     /// The policy.
     pub policy: String,
@@ -62,6 +63,7 @@ impl Verified {
 
 /// What live runs say of a recommendation.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verification {
     /// Packets of each run.
     pub packets: u64,

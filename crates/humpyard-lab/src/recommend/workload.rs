@@ -20,6 +20,7 @@ use crate::recorded::Recorded;
 
 /// The flow with most work.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ElephantFlow {
     /// Protocol, addresses and ports.
     pub flow: String,

@@ -11,6 +11,7 @@ use crate::choice::link::LinkChoice;
 
 /// What came of the link behind the cores. `in = sent + held + sum(dropped)`.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkResult {
     /// Bits per second.
     pub rate_bps: u64,

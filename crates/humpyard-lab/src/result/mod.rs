@@ -27,6 +27,7 @@ use link::LinkResult;
 /// What a run came to. All but `measured` and `environment` is the same, byte for byte, for a run in virtual time with the
 /// same input, options and seed.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct RunResult {
     /// The policies in force at the end.
@@ -107,6 +108,7 @@ const fn is_one(count: &usize) -> bool {
 
 /// Policies from some time on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InForce {
     /// When they came into force, in ns since the start of the run.
     pub from_ns: u64,
@@ -167,6 +169,7 @@ impl RunResult {
 
 /// The part of one of several dispatchers.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DispatcherResult {
     /// Its workers: as many of `cores_detail`, behind those of the dispatchers before.
     pub workers: usize,
@@ -180,6 +183,7 @@ pub struct DispatcherResult {
 /// What became of every packet. `in = processed + held + sum(dropped)`, and
 /// `processed + generated = forwarded + consumed + held_out + sum(dropped_out)`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PacketCounts {
     /// Packets that came in, those that interfaces dropped among them.
     #[serde(rename = "in")]
@@ -204,6 +208,7 @@ pub struct PacketCounts {
 
 /// The host that a simulation assumed.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AssumedResult {
     /// Part of the time in which the dispatcher was at work.
     pub dispatcher_utilization: f64,
@@ -226,6 +231,7 @@ impl AssumedResult {
 
 /// A flow, by name.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TopFlow {
     /// Protocol, addresses and ports, as `trace info` shows them.
     pub flow: String,
@@ -248,6 +254,7 @@ impl TopFlow {
 
 /// What was split.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SplitCounts {
     /// How often a flow became an elephant.
     pub elephants: u64,
@@ -259,6 +266,7 @@ pub struct SplitCounts {
 
 /// How packets left where they are put back in order. The order in which they did is in `order`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExitCounts {
     /// Packets that waited at the exit for earlier ones.
     pub waited: u64,
@@ -283,6 +291,7 @@ impl ExitCounts {
 
 /// What the interfaces of a run counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PortCounts {
     /// By interface, what came in: `frames` of all of them, and what they dropped, are the packets that came in.
     pub received: Vec<Received>,
@@ -373,6 +382,7 @@ impl PacketCounts {
 
 /// A service panicked at a packet: a defect of the service. The packet was dropped and its worker went on.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Panic {
     /// The packet's number in the input, from 1.
     pub packet: u64,
@@ -384,6 +394,7 @@ pub struct Panic {
 
 /// Where and how the input was damaged. What came before was processed; jumps of its clock alone keep no packet out.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Damage {
     /// In words, with file, record and byte offset.
     pub message: String,
@@ -426,6 +437,7 @@ impl Damage {
 
 /// What hardware counted of the threads of a live run, outside of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Hardware {
     /// The counters that are missing, and why. `None`: none is.
     pub missing: Option<String>,
@@ -435,6 +447,7 @@ pub struct Hardware {
 
 /// What the hardware counted of one thread. `None`: it did not count.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HardwareThread {
     /// The thread.
     pub thread: String,
@@ -460,6 +473,7 @@ impl Hardware {
 
 /// Real times: different in every run.
 #[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Measured {
     /// From the start to the end of the run.
     pub wall_ns: u64,
@@ -481,6 +495,7 @@ pub struct Measured {
 
 /// How busy a dispatcher was.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DispatcherLoad {
     /// The part of the time in which it did something rather than wait. Without workers the work of services is in it.
     pub busy_fraction: f64,
@@ -496,6 +511,7 @@ impl DispatcherLoad {
 
 /// A distribution of real times, in ns.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DurationSummary {
     /// Mean.
     pub mean: f64,

@@ -38,6 +38,7 @@ struct SavedFigure {
 
 /// A live figure of now beside that of a saved validation.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Drift {
     /// The policy.
     pub policy: String,

@@ -14,6 +14,7 @@ use crate::figures::{counted, percent};
 
 /// The decisions of a live run and of a simulation of the same packets.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DecisionsCompared {
     /// Packets that came.
     pub packets: u64,
@@ -30,6 +31,7 @@ pub struct DecisionsCompared {
 
 /// The first packet about which the two decide differently.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FirstDifference {
     /// Its number, from 1.
     pub packet: u64,

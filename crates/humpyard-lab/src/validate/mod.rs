@@ -54,6 +54,7 @@ pub struct ValidateOptions {
 
 /// One figure, live and predicted.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Compared {
     /// The figure.
     pub figure: &'static str,
@@ -75,6 +76,7 @@ pub struct Compared {
 
 /// One policy, live and predicted.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PolicyValidation {
     /// The policy.
     pub policy: String,
@@ -94,6 +96,7 @@ pub struct PolicyValidation {
 
 /// What came of a validation.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Validation {
     /// The input.

@@ -8,6 +8,7 @@ use super::recorder::{Doing, History, Stretch};
 
 /// The parts of a delay, in ns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DelayParts {
     /// Its core served other packets while it waited.
     pub waiting_ns: u64,
@@ -50,6 +51,7 @@ impl DelayParts {
 
 /// The parts of [`DelayParts::dispatcher_ns`], in ns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DispatcherParts {
     /// Before the scheduler had the packet.
     pub before_queue_ns: u64,

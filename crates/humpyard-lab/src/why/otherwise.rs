@@ -10,6 +10,7 @@ use super::recorder::{Fate, History, NOTHING, Visit};
 
 /// The delay that a packet would have had with one thing changed.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Alternative {
     /// What is changed: `core`, `fcfs`, `without_flow`, `without_switching` or `free_order`.
     pub change: &'static str,
@@ -128,6 +129,7 @@ pub(super) fn by_arrival(history: &History, packet: u32, queue: QueueOf, cores: 
 
 /// How a packet's queue was when it came, and what passed it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueAtArrival {
     /// Packets that waited there.
     pub waiting: u64,

@@ -7,6 +7,7 @@ use super::table::BlameTable;
 
 /// The answer of `why`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Why {
     /// Where packets came from, or the journal.
     pub input: String,
@@ -34,6 +35,7 @@ pub struct Why {
 
 /// What became of the packets of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PacketFates {
     /// All that came.
     pub arrived: u64,
@@ -49,6 +51,7 @@ pub struct PacketFates {
 
 /// Delays, in ns.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DelayFigures {
     /// The mean.
     pub mean: f64,
@@ -62,6 +65,7 @@ pub struct DelayFigures {
 
 /// How a flow fared.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FlowStory {
     /// Its name.
     pub flow: String,
@@ -77,6 +81,7 @@ pub struct FlowStory {
 
 /// Packets that a core served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CorePackets {
     /// The core.
     pub core: u16,
@@ -86,6 +91,7 @@ pub struct CorePackets {
 
 /// How a packet fared.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PacketStory {
     /// Its number among all that came, from 1.
     pub number: u64,
@@ -117,6 +123,7 @@ pub struct PacketStory {
 
 /// A packet at one service. Times count from the start of the run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PacketHop {
     /// The service.
     pub service: String,
@@ -136,6 +143,7 @@ pub struct PacketHop {
 
 /// What policies knew of a packet when it came.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PolicyKnowledge {
     /// The policies in force.
     pub policy: String,
@@ -159,6 +167,7 @@ pub struct PolicyKnowledge {
 
 /// What a core had when a packet came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CoreAtArrival {
     /// The core.
     pub core: usize,
@@ -170,6 +179,7 @@ pub struct CoreAtArrival {
 
 /// A packet's story in sentences.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StoryWords {
     /// Which packet it is, and how long it took.
     pub heading: String,

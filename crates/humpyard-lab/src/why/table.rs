@@ -7,6 +7,7 @@ use super::recorder::History;
 
 /// What the delays of some packets consist of. The parts add up to the whole.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BlameTable {
     /// The number of packets.
     pub packets: u64,
@@ -32,6 +33,7 @@ pub struct BlameTable {
 
 /// A part of delays.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BlamePart {
     /// `waiting`, `switching`, `dispatcher`, `service` or `exit`.
     pub cause: &'static str,
@@ -45,6 +47,7 @@ pub struct BlamePart {
 
 /// A flow that was waited behind.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BlamedFlow {
     /// The flow.
     pub flow: String,
@@ -60,6 +63,7 @@ pub struct BlamedFlow {
 
 /// Flows that were waited behind, together.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OtherFlows {
     /// The number of flows.
     pub flows: u64,
