@@ -111,20 +111,21 @@ impl Elements {
     }
 }
 
-/// Elements of several contexts, as network processors have them.
+/// Measurements of elements, which are groups of contexts, as in network processors.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ElementsSummary {
-    /// Time in which packets were held back although a context was idle.
+    /// Time in ns during which packets were held back although a context was idle.
     pub blocking_ns: u64,
-    /// Time in which packets were held back.
+    /// Time in ns during which packets were held back.
     pub held_back_ns: u64,
-    /// Packets done that began a unit (SOP) or were a whole unit, by element.
+    /// For each element, the completed packets that started a unit (SOP) or were a whole unit.
     pub starts: Vec<u64>,
-    /// By element: time its contexts were busy, together, over the duration of the run.
+    /// For each element, the busy time of all its contexts divided by `duration_ns`: from 0 to the
+    /// number of contexts.
     pub load: Vec<f64>,
-    /// The greatest of these less the least.
+    /// The greatest value in `load` minus the least.
     pub load_spread: f64,
 }
 

@@ -14,43 +14,48 @@ use crate::unit::Time;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Summary {
-    /// From the first arrival to the last completion.
+    /// Time from the first arrival to the last departure, in ns.
     pub duration_ns: u64,
-    /// Bytes processed.
+    /// Bytes of the packets processed.
     pub bytes: u64,
-    /// Packets processed per second.
+    /// Packets processed per second of `duration_ns`.
     pub throughput_pps: f64,
-    /// Bits processed per second.
+    /// Bits processed per second of `duration_ns`.
     pub throughput_bps: f64,
-    /// From arrival to completion.
+    /// Delay of packets in ns, from arrival to departure, including the wait at the exit for
+    /// earlier packets.
     pub delay_ns: Delay,
-    /// Percentiles of the delay over all packets offered: a lost packet counts as an infinite
-    /// delay.
+    /// Percentiles of the delay over all packets offered, in ns. A lost packet counts as an
+    /// infinite delay.
     pub delay_offered_ns: DelayOffered,
-    /// Packets later than their service tolerates, or lost.
+    /// Packets that were lost or took longer than their services tolerate.
     pub late: Late,
-    /// Packets of the warm-up, which count in totals but in no figure of delay, lateness, order or
+    /// Packets of the warm-up. They count in totals, but in no figure of delay, lateness, order or
     /// fairness.
     pub warm_up: WarmUp,
-    /// Order within flows.
+    /// Order of packets: how many left out of order within their flow, and how far service changed
+    /// the order of arrival.
     pub order: OrderSummary,
-    /// Mean over the flows of the standard deviation of the time between departures.
+    /// Jitter: the standard deviation of the time between departures of a flow, in ns, averaged
+    /// over the flows. Flows with fewer than four departures do not count.
     pub jitter_ns: f64,
-    /// Moves between caches. `None`: the run has no topology.
+    /// Moves of flows between cores, by the caches that the two cores share. `None`: the run has no
+    /// topology.
     pub cache: Option<CacheSummary>,
-    /// Service against weight.
+    /// Service of the clients, compared with their weights.
     pub fairness: FairnessSummary,
-    /// By core.
+    /// One entry for each core.
     pub cores_detail: Vec<CoreSummary>,
-    /// Present if elements have several contexts.
+    /// Measurements of elements, which are groups of contexts. `None`: elements have one context
+    /// each.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub elements: Option<ElementsSummary>,
-    /// By service.
+    /// One entry for each service.
     pub services: Vec<ServiceSummary>,
-    /// Fraction of all packets that were served on a core whose previous packet had another
+    /// Fraction of packets, from 0 to 1, served on a core whose previous packet had another
     /// service.
     pub cold_fraction: f64,
-    /// Switches of cores from one service to another.
+    /// Number of times that a core switched from one service to another.
     pub switches: u64,
     /// The whole distribution of the delay, for plots: the greatest delay in each bucket in ns, and
     /// its number of packets ([`Histogram::counts`]). The result document leaves it out and has
@@ -64,17 +69,17 @@ pub struct Summary {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Delay {
-    /// Mean.
+    /// Mean, in ns.
     pub mean: f64,
-    /// Median.
+    /// Median, in ns.
     pub p50: u64,
-    /// 90 %.
+    /// 90th percentile, in ns.
     pub p90: u64,
-    /// 99 %.
+    /// 99th percentile, in ns.
     pub p99: u64,
-    /// 99.9 %.
+    /// 99.9th percentile, in ns.
     pub p999: u64,
-    /// The greatest.
+    /// Maximum, in ns.
     pub max: u64,
 }
 
@@ -98,13 +103,13 @@ impl Delay {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct DelayOffered {
-    /// Median.
+    /// Median, in ns. `None`: too many packets were lost.
     pub p50: Option<u64>,
-    /// 90 %.
+    /// 90th percentile, in ns. `None`: too many packets were lost.
     pub p90: Option<u64>,
-    /// 99 %.
+    /// 99th percentile, in ns. `None`: too many packets were lost.
     pub p99: Option<u64>,
-    /// 99.9 %.
+    /// 99.9th percentile, in ns. `None`: too many packets were lost.
     pub p999: Option<u64>,
 }
 
@@ -132,26 +137,26 @@ pub struct LostOutside {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct WarmUp {
-    /// The length of the warm-up: packets that came in within this time after the first are not
+    /// Length of the warm-up, in ns. Packets that came in within this time after the first are not
     /// measured.
     pub time_ns: u64,
     /// Packets of the warm-up that were processed.
     pub packets: u64,
 }
 
-/// Late packets: later than tolerated, or lost. Packets that their service drops or consumes, as a
-/// firewall does, are not lost.
+/// Late packets: those that were lost, and those later than tolerated. Packets that their service
+/// drops or consumes, as a firewall does, are not lost.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Late {
-    /// Number of late packets.
+    /// Number of late packets, including those lost.
     pub count: u64,
-    /// Late packets that were lost.
+    /// Number of packets lost.
     pub lost: u64,
-    /// Packets that were measured: those done and those lost.
+    /// Number of measured packets: those completed and those lost.
     pub packets: u64,
-    /// `count` divided by `packets`.
+    /// `count` divided by `packets`, from 0 to 1.
     pub fraction: f64,
 }
 
@@ -165,20 +170,21 @@ impl Late {
     }
 }
 
-/// Order within flows.
+/// Order of packets.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct OrderSummary {
-    /// The order that the run promises, which is `free` unless the host sets it. `exit`: flows are
-    /// put back in order when packets leave. `hold`: a client has one packet in service at a time.
-    /// `free`: no promise.
+    /// The order that the run promises. `exit`: the exit puts the packets of each flow back in
+    /// order. `hold`: a client has one packet in service at a time. `free`: none. The host sets it;
+    /// else it is `free`.
     pub promised: &'static str,
     /// Packets that left after a later packet of their flow.
     pub out_of_order: u64,
-    /// Fraction of all packets processed.
+    /// `out_of_order` as a fraction of the measured packets that left, from 0 to 1.
     pub fraction: f64,
-    /// Standard deviation of start rank minus arrival rank, over all packets.
+    /// Standard deviation of a packet's rank at the start of service minus its rank at arrival,
+    /// over all measured packets.
     pub displacement_std: f64,
 }
 
@@ -186,48 +192,49 @@ pub struct OrderSummary {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MoveSummary {
-    /// Number of packets.
+    /// Number of packets that moved this far.
     pub packets: u64,
-    /// Their bytes.
+    /// Bytes of the packets that moved this far.
     pub bytes: u64,
 }
 
-/// Moves between caches: packets served by another core than the previous packet of their flow, for
-/// any service of the chain. The topology gives the distance of the two cores.
+/// Moves between caches. A packet moves if another core served the previous packet of its flow. In
+/// a chain, each service counts. The topology gives the distance between the two cores.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct CacheSummary {
-    /// Packets that moved.
+    /// Number of moves: packets served by another core than the previous packet of their flow.
     pub moves: u64,
-    /// Moves per packet that went to a core; a packet goes once for each service of its chain.
+    /// Moves divided by the packets given to cores, from 0 to 1. In a chain, a packet counts once
+    /// for each service.
     pub moves_per_packet: f64,
-    /// Bytes of packets served outside the flow's last cache of the second level: those of
-    /// `same_socket` and `other_socket`.
+    /// Bytes of the packets in `same_socket` and `other_socket`: they moved to a core with another
+    /// L2 cache.
     pub bytes_away: u64,
-    /// Fraction of the bytes of all these packets.
+    /// `bytes_away` as a fraction of the bytes of all packets given to cores, from 0 to 1.
     pub bytes_away_fraction: f64,
-    /// Moves to a core that shares the cache of the second level.
+    /// Moves to a core that shares the L2 cache.
     pub shared_l2: MoveSummary,
-    /// Moves to another cache of the second level within the socket.
+    /// Moves to a core with another L2 cache in the same socket.
     pub same_socket: MoveSummary,
-    /// Moves to another socket.
+    /// Moves to a core in another socket.
     pub other_socket: MoveSummary,
 }
 
-/// Service against weight.
+/// Service of the clients, compared with their weights.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct FairnessSummary {
-    /// Jain's index of service over weight: 1 means equal; 1/n means that one client has all
-    /// service.
+    /// Jain's fairness index of service divided by weight, over the n clients served. 1: all are
+    /// equal; 1/n: one client has all service.
     pub jain: f64,
-    /// How far a client was behind its fluid share at most, in the unit of work.
+    /// The furthest that a client fell behind its fluid share, in the unit of work: 0 or negative.
     pub service_error_min: f64,
-    /// How far a client was ahead of its fluid share at most.
+    /// The furthest that a client got ahead of its fluid share, in the unit of work: 0 or positive.
     pub service_error_max: f64,
-    /// Clients that were served.
+    /// Number of clients served.
     pub clients: u64,
 }
 
@@ -236,13 +243,14 @@ pub struct FairnessSummary {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct CoreSummary {
-    /// Time busy over the duration of the run.
+    /// Time that the core was busy, as a fraction of `duration_ns`, from 0 to 1.
     pub utilization: f64,
-    /// Packets served.
+    /// Packets that the core served.
     pub packets: u64,
-    /// Times it went to another service.
+    /// Number of times that the core switched to another service.
     pub switches: u64,
-    /// Packets whose predecessor had another service.
+    /// Packets that found the core cold: the core's first, and those after a packet of another
+    /// service.
     pub cold: u64,
 }
 
@@ -251,27 +259,29 @@ pub struct CoreSummary {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ServiceSummary {
-    /// Its name.
+    /// Name of the service.
     pub name: String,
-    /// Packets processed.
+    /// Packets that the service processed.
     pub packets: u64,
-    /// Bytes processed.
+    /// Bytes that the service processed.
     pub bytes: u64,
-    /// From arrival to completion.
+    /// Delay of packets in ns, from their arrival at the service to their completion there.
     pub delay_ns: Delay,
-    /// Percentiles of the delay over all packets that came for the service, including those dropped
-    /// before it was done with them.
+    /// Percentiles of the delay in ns over all packets that came for the service. A packet dropped
+    /// before its completion counts as an infinite delay.
     pub delay_offered_ns: DelayOffered,
-    /// The delay beyond which a packet is late.
+    /// The delay in ns beyond which a packet is late.
     pub tolerance_ns: u64,
-    /// Packets later than that, or dropped before the service was done with them.
+    /// Packets that took longer than `tolerance_ns`, or were dropped before their completion.
     pub late: Late,
-    /// Most packets waiting at once.
+    /// The most packets that waited for the service at once. With several dispatchers, the most at
+    /// one of them.
     pub queue_max: u32,
     /// The whole distribution of the delay, as in [`Summary::delay_counts`].
     #[serde(skip)]
     pub delay_counts: Vec<(u64, u64)>,
-    /// The service's own counters, by name. A driver whose services do real work fills them in.
+    /// Counters of the service itself, by name. A driver whose services do real work fills them in.
+    /// Left out: there are none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub counters: BTreeMap<String, u64>,
 }
