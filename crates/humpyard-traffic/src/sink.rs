@@ -74,20 +74,22 @@ pub trait Sink {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sent {
-    /// The interface, as named for the run.
+    /// Name of the interface, as given to the run.
     pub port: String,
-    /// Frames that the system accepted.
+    /// Frames that the system accepted for sending.
     pub frames: u64,
     /// Frames lost because the system had no room.
     pub full: u64,
-    /// Frames longer than the interface accepts.
+    /// Frames lost because they were longer than the interface accepts.
     pub too_long: u64,
     /// Frames lost because the interface was down.
     pub down: u64,
-    /// Frames made by services for an output that accepts only packets that came in: the verdicts of a queue.
+    /// Frames refused because services made them: a kernel queue accepts only packets that came
+    /// from it.
     #[serde(default)]
     pub made: u64,
-    /// For a queue: packets that got the verdict to drop them, because the run did not forward them.
+    /// Packets of a kernel queue that got the verdict to drop, because the run did not forward
+    /// them.
     #[serde(default)]
     pub discarded: u64,
 }

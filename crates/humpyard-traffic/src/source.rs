@@ -148,17 +148,19 @@ pub trait Source {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Received {
-    /// The interface, as named for the run.
+    /// Name of the interface, as given to the run.
     pub port: String,
-    /// Frames given to the run. A frame that the system assembled from several counts as several.
+    /// Frames given to the run. If the system merged several frames into one, each of them counts.
     pub frames: u64,
-    /// Frames that the system dropped because the ring was full.
+    /// Frames that the system dropped because the ring of the interface was full.
     pub missed: u64,
-    /// Frames in the ring that were not taken when this was counted.
+    /// Frames still in the ring of the interface, which the run had not taken when this was
+    /// counted.
     pub left: u64,
     /// Invalid frames: cut short by the system, or impossible to split into packets.
     pub malformed: u64,
-    /// Packets that a queue passed unseen, because it fails open. They neither came in, nor were dropped.
+    /// Packets that a kernel queue let pass without the run, because it fails open. They count
+    /// neither as received nor as dropped.
     #[serde(default)]
     pub passed: u64,
 }

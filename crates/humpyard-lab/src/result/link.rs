@@ -9,36 +9,38 @@ use serde::Serialize;
 
 use crate::choice::link::LinkChoice;
 
-/// What came of the link behind the cores. `in = sent + held + sum(dropped)`.
+/// Packets at the link behind the cores. `in = sent + held + sum(dropped)`.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkResult {
-    /// Bits per second.
+    /// Rate of the link, in bits per second.
     pub rate_bps: u64,
-    /// Its sharing policy.
+    /// Sharing policy of the link.
     pub policy: String,
-    /// Packets that came there from the cores.
+    /// Packets that reached the link.
     #[serde(rename = "in")]
     pub arrived: u64,
-    /// Packets that left.
+    /// Packets that the link sent.
     pub sent: u64,
-    /// Packets that were still there at the end.
+    /// Packets that were still at the link at the end.
     pub held: u64,
-    /// Packets dropped there, by reason.
+    /// Packets that the link dropped, by reason.
     pub dropped: BTreeMap<&'static str, u64>,
-    /// Bytes that left.
+    /// Bytes that the link sent.
     pub bytes: u64,
-    /// The part of the time in which it was sending.
+    /// Fraction of the time, from 0 to 1, during which the link was sending.
     pub utilization: f64,
-    /// From being done at the cores to having left.
+    /// Delay of packets at the link in ns, from completion at the cores to departure from the link.
     pub delay_ns: Delay,
-    /// From coming in to having left.
+    /// Delay of packets in ns, from arrival in the run to departure from the link.
     pub in_all_ns: Delay,
-    /// The same by service, the last of its chain; those that had packets.
+    /// Delay of packets in ns, from arrival in the run to departure from the link, by service: the
+    /// last of the chain. Services without packets are left out.
     pub services: BTreeMap<String, Delay>,
-    /// Most packets of one client that waited there.
+    /// The most packets of one client that waited at the link at once.
     pub queue_max: u32,
-    /// How often a client was withheld from the cores.
+    /// Number of times that the cores stopped serving a client, because too many of its packets
+    /// waited at the link.
     pub withheld: u64,
 }
 

@@ -24,70 +24,74 @@ use crate::figures::{counted, time};
 use crate::offered::Offered;
 use link::LinkResult;
 
-/// What a run came to. All but `measured` and `environment` is the same, byte for byte, for a run in virtual time with the
-/// same input, options and seed.
+/// The result of a run. Everything except `measured` and `environment` is the same, byte for byte,
+/// for a run in virtual time with the same input, options and seed.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct RunResult {
-    /// The policies in force at the end.
+    /// Policies in force at the end of the run.
     pub policy: String,
-    /// The policies in force, in order, where others took over; left out where the same were in force all the time.
+    /// Policies in the order in which they came into force. Left out: the same ones were in force
+    /// all the time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<InForce>,
-    /// Where packets came from.
+    /// Source of the packets: a file, a generator or an interface.
     pub input: String,
-    /// `sim` or `live`.
+    /// `sim`: a simulation; `live`: a live run.
     pub host: &'static str,
-    /// Where all randomness came from.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// Simulated cores, or worker threads (0: the dispatcher did the work).
+    /// Number of simulated cores or worker threads. 0: the dispatcher did the work of the services.
     pub cores: usize,
-    /// Dispatchers; left out where there is one.
+    /// Number of dispatchers. 0: there was none, and each worker took its own packets. Left out:
+    /// there was one.
     #[serde(skip_serializing_if = "is_one")]
     pub dispatchers: usize,
-    /// Everything else that was asked for, as on the command line.
+    /// All other options of the run, with their defaults, as on the command line.
     pub options: BTreeMap<&'static str, String>,
-    /// What each service costs, and the source of that.
+    /// Costs of each service, and their source.
     pub costs: Vec<ServiceCost>,
-    /// The unit of work, and so of the service errors.
+    /// Unit of work and of service errors: `ns`, `bytes` or `packets`.
     pub unit: &'static str,
-    /// How fast packets arrived.
+    /// Rate at which packets arrived, and the load that they offered.
     pub offered: Offered,
-    /// What became of every packet.
+    /// Fate of every packet.
     pub packets: PacketCounts,
-    /// By dispatcher, the account of its packets; left out if there is one dispatcher.
+    /// One entry for each dispatcher. Left out: there was one dispatcher.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dispatchers_detail: Vec<DispatcherResult>,
-    /// What the interfaces counted; empty where packets came from and went elsewhere.
+    /// Counts of the interfaces. Empty: packets neither came from an interface nor went to one.
     pub ports: PortCounts,
-    /// Flows seen.
+    /// Number of flows seen.
     pub flows: u64,
-    /// The flows of which most packets left, most first; 16 at most.
+    /// The flows from which most packets left, in descending order, at most 16. Packets of the
+    /// warm-up do not count.
     pub top_flows: Vec<TopFlow>,
     /// Everything measured on the packets.
     #[serde(flatten)]
     pub summary: Summary,
-    /// What came of the link behind the cores; left out where there is none.
+    /// Packets at the link behind the cores. `None`: there is no link.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<LinkResult>,
-    /// What was split; left out where no flow may be.
+    /// Flows that were split over several cores. `None`: splitting is off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<SplitCounts>,
-    /// What waited to leave in order; left out where packets leave as they are done.
+    /// Packets at the exit, which puts the packets of each flow back in order. `None`: packets
+    /// leave as soon as they are done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit: Option<ExitCounts>,
-    /// The host that the simulation assumed; left out where that is the ideal one.
+    /// The host that the simulation assumed. `None`: the ideal host, or a live run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub assumed: Option<AssumedResult>,
-    /// How often the run went on with another configuration.
+    /// Number of times that the run continued with another configuration.
     pub reloads: u64,
-    /// Whether the run was ended from outside before the input was.
+    /// Whether the run was stopped before the end of its input.
     pub interrupted: bool,
-    /// The panic of a service at the earliest packet, if a service panicked: how many packets, `dropped_out` tells under
-    /// `service_panicked`. Nothing of a simulation, which does no service's work.
+    /// The panic of a service, at the earliest packet that caused one. `None`: no service panicked.
+    /// `packets.dropped_out` counts all such packets under `service_panicked`.
     pub panic: Option<Panic>,
-    /// The damage at which the input ended, if it did not end well.
+    /// Damage of the input. `None`: the input is intact.
     pub damage: Option<Damage>,
     /// Whether the timeline ends before the run, at a limit.
     #[serde(skip)]
@@ -95,9 +99,9 @@ pub struct RunResult {
     /// What does not add up between the threads of several dispatchers; none if nothing is lost.
     #[serde(skip)]
     pub unaccounted: Option<String>,
-    /// Real times: different in every run.
+    /// Real times, which differ in every run.
     pub measured: Measured,
-    /// Where the run took place.
+    /// The machine, the version and the input of the run.
     pub environment: Environment,
 }
 
@@ -106,13 +110,13 @@ const fn is_one(count: &usize) -> bool {
     *count == 1
 }
 
-/// Policies from some time on.
+/// Policies in force from some time on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InForce {
-    /// When they came into force, in ns since the start of the run.
+    /// Time at which the policies came into force, in ns since the start of the run.
     pub from_ns: u64,
-    /// The policies.
+    /// The policies in force from then on.
     pub policy: String,
 }
 
@@ -167,42 +171,45 @@ impl RunResult {
     }
 }
 
-/// The part of one of several dispatchers.
+/// The part of one dispatcher among several.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DispatcherResult {
-    /// Its workers: as many of `cores_detail`, behind those of the dispatchers before.
+    /// Number of workers of the dispatcher. Their entries in `cores_detail` follow those of the
+    /// dispatchers before.
     pub workers: usize,
-    /// The account of its packets. Packets that an interface did not take count as forwarded here, because it is unknown whose they
-    /// were. Packets that an interface dropped before they came in are in no dispatcher's account.
+    /// Fate of every packet of the dispatcher. Packets that an output interface refused count as
+    /// forwarded here, because their dispatcher is unknown. Packets that an input interface dropped
+    /// do not count here.
     pub packets: PacketCounts,
-    /// Flows that it saw.
+    /// Number of flows that the dispatcher saw.
     pub flows: u64,
 }
 
-/// What became of every packet. `in = processed + held + sum(dropped)`, and
+/// The fate of every packet. `in = processed + held + sum(dropped)`, and
 /// `processed + generated = forwarded + consumed + held_out + sum(dropped_out)`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PacketCounts {
-    /// Packets that came in, those that interfaces dropped among them.
+    /// Packets that came in, including those that interfaces dropped.
     #[serde(rename = "in")]
     pub arrived: u64,
-    /// Packets whose service is complete.
+    /// Packets whose last service is complete.
     pub processed: u64,
-    /// Packets that went out.
+    /// Packets that were sent out.
     pub forwarded: u64,
     /// Packets that were still waiting or in service at the end.
     pub held: u64,
-    /// Packets dropped before service, by the scheduler and by interfaces, by reason.
+    /// Packets that the scheduler or an interface dropped before their last service was complete,
+    /// by reason.
     pub dropped: BTreeMap<&'static str, u64>,
-    /// Packets that services made themselves, ICMP errors for example.
+    /// Packets that services made, such as ICMP errors.
     pub generated: u64,
-    /// Packets that ended at a service as they should.
+    /// Packets that ended at a service as intended, such as decoded parity.
     pub consumed: u64,
-    /// Packets that still waited to go out at the end.
+    /// Packets that were processed and still waited to go out at the end.
     pub held_out: u64,
-    /// Packets dropped by services, at the link and by interfaces, by reason.
+    /// Packets that a service, the link or an output interface dropped, by reason.
     pub dropped_out: BTreeMap<&'static str, u64>,
 }
 
@@ -210,11 +217,12 @@ pub struct PacketCounts {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AssumedResult {
-    /// Part of the time in which the dispatcher was at work.
+    /// Fraction of the time, from 0 to 1, during which the dispatcher worked.
     pub dispatcher_utilization: f64,
-    /// Processors of the simulation; more than the host has where there are more cores.
+    /// Number of processors in the simulation: those of the host or, with more cores than these,
+    /// one more than the cores.
     pub processors: usize,
-    /// Its times, by which the result can be had again.
+    /// Its times, with which the result can be reproduced.
     #[serde(flatten)]
     pub host: AssumedHost,
 }
@@ -233,11 +241,11 @@ impl AssumedResult {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TopFlow {
-    /// Protocol, addresses and ports, as `trace info` shows them.
+    /// Protocol, addresses and ports of the flow, as `trace info` shows them.
     pub flow: String,
-    /// Its packets.
+    /// Packets of the flow that left; under `split`, those that were split.
     pub packets: u64,
-    /// Their part of those of all flows.
+    /// `packets` as a fraction of the same count over all flows, from 0 to 1.
     pub fraction: f64,
 }
 
@@ -252,28 +260,29 @@ impl TopFlow {
     }
 }
 
-/// What was split.
+/// Counts of split flows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SplitCounts {
-    /// How often a flow became an elephant.
+    /// Number of times that a flow became an elephant, which is a flow large enough to be split.
     pub elephants: u64,
-    /// Packets that went to the shortest queue of their flow's cores.
+    /// Packets that were split: each joined the shortest queue among the cores of its flow.
     pub packets: u64,
-    /// The elephants with the most of these packets, most first; 16 at most.
+    /// The flows with most packets that were split, in descending order, at most 16.
     pub flows: Vec<TopFlow>,
 }
 
-/// How packets left where they are put back in order. The order in which they did is in `order`.
+/// Counts of the exit, which puts the packets of each flow back in order. `order` says in which
+/// order packets left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExitCounts {
-    /// Packets that waited at the exit for earlier ones.
+    /// Packets that waited at the exit for earlier packets of their flow, and then left.
     pub waited: u64,
-    /// Packets that missed their turn there, beyond the bounds of the exit, and left after later ones.
+    /// Packets that left after later packets of their flow, because the exit had given them up.
     pub missed_turn: u64,
-    /// Packets that were waited for no more, because of the timeout or for want of places: those that missed their turn, and
-    /// those that were dropped or consumed afterwards.
+    /// Packets that the exit stopped waiting for, because of its timeout or for lack of places.
+    /// Later they missed their turn, or were dropped or consumed.
     pub given_up: u64,
 }
 
@@ -289,13 +298,14 @@ impl ExitCounts {
     }
 }
 
-/// What the interfaces of a run counted.
+/// Counts of the interfaces of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PortCounts {
-    /// By interface, what came in: `frames` of all of them, and what they dropped, are the packets that came in.
+    /// One entry for each input interface. The sum of `frames` and of dropped frames is
+    /// `packets.in`.
     pub received: Vec<Received>,
-    /// By interface, what went out: `frames` of all of them are the packets that were forwarded.
+    /// One entry for each output interface. The sum of `frames` is `packets.forwarded`.
     pub sent: Vec<Sent>,
 }
 
@@ -384,27 +394,32 @@ impl PacketCounts {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Panic {
-    /// The packet's number in the input, from 1.
+    /// Number of the packet in the input, from 1.
     pub packet: u64,
-    /// Name of the service.
+    /// Name of the service that panicked.
     pub service: String,
-    /// Why, and where in the source code, in one line.
+    /// The reason, and the place in the source code, in one line.
     pub message: String,
 }
 
-/// Where and how the input was damaged. What came before was processed; jumps of its clock alone keep no packet out.
+/// Where and how the input was damaged. Packets before the damage were processed; jumps of the
+/// clock alone lose no packet.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Damage {
-    /// In words, with file, record and byte offset.
+    /// Description of the damage, with file, record and byte offset.
     pub message: String,
-    /// Good packets before it; none if only the clock jumps.
+    /// Number of good packets before the bad record. `None`: no record is bad; for example, only
+    /// the clock jumps.
     pub packets_before: Option<u64>,
-    /// Where the bad record starts, in bytes of the uncompressed input; none if only the clock jumps.
+    /// Start of the bad record, in bytes of the uncompressed input. `None`: no record is bad; for
+    /// example, only the clock jumps.
     pub offset: Option<u64>,
-    /// How often the clock jumps by more than a second back, where arrivals follow it.
+    /// Number of jumps of the input's clock back by more than 1 s. 0 if arrivals do not follow that
+    /// clock.
     pub clock_jumps_back: u64,
-    /// How often the clock jumps by more than an hour forward, where arrivals follow it.
+    /// Number of jumps of the input's clock forward by more than 1 h. 0 if arrivals do not follow
+    /// that clock.
     pub clock_jumps_forward: u64,
 }
 
@@ -435,27 +450,28 @@ impl Damage {
     }
 }
 
-/// What hardware counted of the threads of a live run, outside of the kernel.
+/// Hardware counters of the threads of a live run, outside of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Hardware {
-    /// The counters that are missing, and why. `None`: none is.
+    /// The missing counters, and why they are missing. `None`: no counter is missing.
     pub missing: Option<String>,
-    /// By thread.
+    /// One entry for each thread, the dispatcher first.
     pub threads: Vec<HardwareThread>,
 }
 
-/// What the hardware counted of one thread. `None`: it did not count.
+/// Hardware counters of one thread. `None`: the counter is missing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HardwareThread {
-    /// The thread.
+    /// Name of the thread.
     pub thread: String,
-    /// Cycles of its processor.
+    /// Processor cycles of the thread, outside of the kernel. `None`: the counter is missing.
     pub cycles: Option<u64>,
-    /// Instructions.
+    /// Instructions of the thread, outside of the kernel. `None`: the counter is missing.
     pub instructions: Option<u64>,
-    /// Accesses to memory that the last cache did not have.
+    /// Memory accesses of the thread that missed the last-level cache, outside of the kernel.
+    /// `None`: the counter is missing.
     pub cache_misses: Option<u64>,
 }
 
@@ -471,35 +487,40 @@ impl Hardware {
     }
 }
 
-/// Real times: different in every run.
+/// Real times, which differ in every run.
 #[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Measured {
-    /// From the start to the end of the run.
+    /// Time from the start to the end of the run, in ns.
     pub wall_ns: u64,
-    /// Packets per second of real time.
+    /// Packets that arrived per second of `wall_ns`.
     pub packets_per_second: f64,
-    /// Time of one decision of the mechanism and its policies: an arrival, or the question of a core. A sample.
+    /// Time of one decision of the mechanism and its policies, in ns, from a sample. A decision
+    /// handles an arrival, or chooses the next packet for a core.
     pub decision_ns: DurationSummary,
-    /// The longest that a packet was due before the dispatcher took it in; 0 in a simulation.
+    /// Longest time, in ns, from the due arrival of a packet until the dispatcher took it in. 0 in
+    /// a simulation.
     pub overdue_max_ns: u64,
-    /// The longest that everything stood still while a policy took over; 0 where none did.
+    /// Longest pause of the run while a policy took over, in ns. 0: no policy took over.
     pub swap_pause_max_ns: u64,
-    /// Decision time over decision and processing time, from the means: two decisions and one service per packet.
+    /// Decision time as a fraction of decision and processing time, from 0 to 1. Each packet counts
+    /// as two decisions of mean length.
     pub overhead_fraction: f64,
-    /// How busy each dispatcher was; empty where there is none, in virtual time.
+    /// One entry for each dispatcher. Empty in virtual time.
     pub dispatchers: Vec<DispatcherLoad>,
-    /// What the hardware counted of the threads. `None`: nobody asked for it.
+    /// Hardware counters of the threads. `None`: they were not requested.
     pub hardware: Option<Hardware>,
 }
 
-/// How busy a dispatcher was.
+/// The load of a dispatcher.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DispatcherLoad {
-    /// The part of the time in which it did something rather than wait. Without workers the work of services is in it.
+    /// Fraction of the time, from 0 to 1, during which the dispatcher worked rather than waited.
+    /// Without workers, this includes the work of services.
     pub busy_fraction: f64,
-    /// The part of the time in which its workers were busy, in the mean; without workers, that in which it did their work.
+    /// Mean fraction of the time, from 0 to 1, during which the workers were busy. Without workers:
+    /// the fraction during which the dispatcher did their work.
     pub workers_utilization: f64,
 }
 
@@ -513,11 +534,11 @@ impl DispatcherLoad {
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DurationSummary {
-    /// Mean.
+    /// Mean, in ns.
     pub mean: f64,
-    /// Median.
+    /// Median, in ns.
     pub p50: u64,
-    /// 99 %.
+    /// 99th percentile, in ns.
     pub p99: u64,
 }
 
