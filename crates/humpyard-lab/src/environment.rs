@@ -8,31 +8,31 @@ use humpyard_runtime::Seat;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-/// Where a run took place: what a reader needs to judge its times, and to repeat it.
+/// The environment of a run: what a reader needs to judge its times, and to repeat it.
 #[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Environment {
     /// Version of humpyard.
     pub version: &'static str,
-    /// Model of the processor, if the system tells.
+    /// Model of the processor. `None`: the system does not report it.
     pub cpu: Option<String>,
-    /// Version of the kernel, if the system tells.
+    /// Version of the kernel. `None`: the system does not report it.
     pub kernel: Option<String>,
-    /// SHA-256 of the input file; none for a generator or a pipe, or several inputs.
+    /// SHA-256 of the input file. `None`: the input is not a single file.
     pub trace_sha256: Option<String>,
-    /// Which thread sat where; empty in a simulation.
+    /// One entry for each thread. Empty in a simulation.
     pub threads: Vec<ThreadSeat>,
 }
 
-/// Where a thread sat.
+/// The processor of a thread.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ThreadSeat {
-    /// The thread.
+    /// Name of the thread, such as `dispatcher` or `worker 0`.
     pub thread: String,
-    /// The processor it was pinned to.
+    /// Number of the processor to which the thread was pinned. `None`: it was not pinned.
     pub processor: Option<usize>,
-    /// Whether it shared that with another thread of the run.
+    /// Whether another thread of the run was pinned to the same processor.
     pub shared: bool,
 }
 

@@ -9,25 +9,29 @@ use crate::choice::rate::Rate;
 use crate::config::RunConfig;
 use crate::figures::{bit_rate, counted, packet_rate, percent};
 
-/// How fast packets arrived.
+/// The rate at which packets arrived, and the load that they offered.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Offered {
-    /// Packets per second, from the first arrival to the last. `None`: all packets arrived at once.
+    /// Packets that arrived per second, from the first arrival to the last. `None`: all packets
+    /// arrived at once.
     pub packets_per_second: Option<f64>,
-    /// Bits per second, likewise.
+    /// Bits that arrived per second, from the first arrival to the last. `None`: all packets
+    /// arrived at once.
     pub bits_per_second: Option<f64>,
-    /// The part of what cores can do that the packets asked for. `None`: in real time, unless a load was asked for.
+    /// Offered load: the work of the packets, compared with the capacity of the cores. `None`:
+    /// unknown, as in real time without a requested load.
     pub load: Option<OfferedLoad>,
 }
 
-/// Offered work, as a part of what cores can do.
+/// Offered work, as a fraction of the capacity of cores.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OfferedLoad {
-    /// The load, by the costs of the run: 1 is all that these cores can do.
+    /// Work of the packets as a fraction of the capacity of `cores`, by the costs of the run. 1:
+    /// the cores are fully loaded.
     pub value: f64,
-    /// Of this many cores.
+    /// Number of cores whose capacity is compared with the work.
     pub cores: usize,
 }
 

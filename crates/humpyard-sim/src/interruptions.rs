@@ -7,14 +7,14 @@ use humpyard_core::random::{Random, Seed};
 use humpyard_core::unit::Time;
 use serde::Serialize;
 
-/// How a processor is interrupted: it runs and stops in turn. The lengths are drawn from measured
+/// Interruptions of a processor, which runs and stops in turn. The lengths are drawn from measured
 /// distributions.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interruptions {
-    /// Lengths of runs in ns, each with its count.
+    /// Lengths of the runs between interruptions, as pairs: the length in ns, and its count.
     pub runs: Vec<(u64, u64)>,
-    /// Lengths of stops likewise.
+    /// Lengths of the interruptions, as pairs: the length in ns, and its count.
     pub stops: Vec<(u64, u64)>,
 }
 

@@ -22,14 +22,15 @@ const DESCRIBED: [(&str, &str); 2] = [
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AssumedHost {
-    /// Its name: `here`, that of a described host, or a file.
+    /// Name of the host: `here` for this machine, the name of a described host, or a file.
     pub name: String,
-    /// Where its times come from.
+    /// Source of the times of the host.
     pub source: String,
-    /// Which of the possible interruptions it has: they are drawn from those that were measured.
+    /// Number of the sequence of interruptions, which is drawn from the measured lengths. Left out:
+    /// 0.
     #[serde(skip_serializing_if = "is_first")]
     pub draw: u64,
-    /// Its times.
+    /// Times of the host.
     #[serde(flatten)]
     pub machine: MachineCosts,
 }

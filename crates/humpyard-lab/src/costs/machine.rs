@@ -10,21 +10,21 @@ use serde::ser::SerializeMap;
 use super::taken::Taken;
 use crate::LabError;
 
-/// What a machine adds to the work of packets.
+/// The time that a machine adds to the work of packets.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MachineCosts {
-    /// What it takes to hand a packet to a worker and back, beside the work, one at a time, in ns;
-    /// 0 where it was not measured.
+    /// Time to hand a packet to a worker and back, beside the work, in ns, with one packet in
+    /// flight. 0: nobody measured it.
     pub hand_over_ns: f64,
-    /// The most that was taken from a worker or the dispatcher: a part of any time, and an amount
-    /// at once; by part.
+    /// Bounds on the time taken from a worker or the dispatcher. In any time t, a bound allows t
+    /// times its `part`, plus its `at_once_ns`.
     pub taken: Vec<Taken>,
-    /// How workers are interrupted.
+    /// Interruptions of workers.
     pub workers: Interruptions,
-    /// How the dispatcher is.
+    /// Interruptions of the dispatcher.
     pub dispatcher: Interruptions,
-    /// The threads around the services. `None`: nobody measured them.
+    /// Times of the threads around the services. `None`: nobody measured them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<DescribedHost>,
 }

@@ -74,23 +74,24 @@ pub enum Origin {
     Unmeasured,
 }
 
-/// What a service of a run costs, and the source of that.
+/// The cost of a service of a run, and the source of that cost.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ServiceCost {
-    /// Its name in the run.
+    /// Name of the service in the run.
     pub service: String,
-    /// The specification under which costs know it.
+    /// The service as the costs list it: its name, with the parameters that change its cost.
     pub spec: String,
-    /// Time of a packet without length, in ns.
+    /// Fixed time of each packet, in ns.
     pub fixed_ns: u64,
-    /// Time of each byte, in ns.
+    /// Time of each byte of a packet, in ns.
     pub per_byte_ns: f64,
-    /// Time added when the core's previous packet had another service, in ns.
+    /// Extra time of a packet if the core's previous packet had another service, in ns.
     pub cold_ns: u64,
-    /// Bytes that go out for each that comes in.
+    /// Bytes that leave the service for each byte that enters it.
     pub expansion: f64,
-    /// A table, a file, the saved calibration, or measured now.
+    /// Source of the cost: a table, a file, `saved calibration` or `measured now`. `estimated by`
+    /// names the line of the same service with other parameters that replaces a missing line.
     pub source: String,
 }
 

@@ -9,13 +9,14 @@ use serde::{Serialize, Serializer};
 use crate::LabError;
 use crate::figures::percent;
 
-/// What a machine takes from an engine: in any time t at most a part of t, and an amount at once.
+/// A bound on the time that a machine takes from an engine: in any time t, a part of t and an
+/// amount at once.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Taken {
-    /// The part, from 0 to below 1.
+    /// Fraction of any time that is taken, from 0 to below 1.
     pub part: f64,
-    /// The amount at once.
+    /// Time taken at once, beyond that fraction, in ns.
     #[serde(rename = "at_once_ns", serialize_with = "ns")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub at_once: Duration,

@@ -65,7 +65,7 @@ pub struct RunResult {
     pub ports: PortCounts,
     /// Number of flows seen.
     pub flows: u64,
-    /// The flows from which most packets left, in descending order, at most 16. Packets of the
+    /// The flows with the most packets that left, in descending order, at most 16. Packets of the
     /// warm-up do not count.
     pub top_flows: Vec<TopFlow>,
     /// Everything measured on the packets.
