@@ -11,16 +11,18 @@ use crate::result::RunResult;
 use crate::run::run;
 use crate::statistics::PolicyStatistics;
 
-/// The runs of a comparison, and what they come to.
+/// The runs of a comparison, and their statistics.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Comparison {
-    /// One run per policy, in the order of the policies; then the same for the next repetition, with the next seed.
+    /// One run for each policy, in the order of the policies. The next repetition follows, with the
+    /// next seed.
     pub runs: Vec<RunResult>,
-    /// How often each policy was to be run.
+    /// Number of repetitions requested.
     pub repetitions: u32,
-    /// Median, range and confidence interval of the headline figures, by policy, in the order of the policies.
+    /// Statistics of the headline figures over the repetitions, one entry for each policy, in their
+    /// order.
     pub statistics: Vec<PolicyStatistics>,
 }
 

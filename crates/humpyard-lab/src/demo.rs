@@ -39,32 +39,34 @@ pub struct DemoOptions {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Demo {
-    /// Packets of downloads per second that this machine takes, without calls.
+    /// Packets per second of downloads that this machine processes without calls.
     pub capacity_pps: f64,
-    /// Packets per second that were offered.
+    /// Packets per second that were offered: calls and downloads.
     pub offered_pps: f64,
     /// The live runs.
     #[serde(flatten)]
     pub comparison: Comparison,
-    /// How long calls wait, by policy.
+    /// Delays of calls, one entry for each policy.
     pub calls: Vec<CallDelay>,
-    /// What was learnt, in a sentence.
+    /// The lesson of the demonstration, in a sentence.
     pub learnt: String,
-    /// Whether live and simulated runs both show what there is to learn.
+    /// Whether both the live runs and the simulations show the lesson.
     pub is_shown: bool,
 }
 
-/// How long the packets of calls wait under a policy.
+/// The delay of the packets of calls under a policy.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CallDelay {
     /// The policy.
     pub policy: String,
-    /// The p99 of their delay as the simulator predicted it, in ns; the median of its runs.
+    /// 99th percentile of the delay of calls in the simulation, in ns: the median over the
+    /// repetitions.
     pub simulated_p99_ns: f64,
-    /// The same, live.
+    /// 99th percentile of the delay of calls in the live runs, in ns: the median over the
+    /// repetitions.
     pub live_p99_ns: f64,
-    /// Packets of calls that were dropped in all live runs.
+    /// Packets of calls that all live runs together dropped.
     pub live_dropped: u64,
 }
 

@@ -88,15 +88,16 @@ fn dropped(run: &RunResult) -> f64 {
     if run.packets.arrived == 0 { 0.0 } else { run.packets.dropped_total() as f64 / run.packets.arrived as f64 }
 }
 
-/// What the repetitions of one policy came to.
+/// Statistics over the repetitions of one policy.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PolicyStatistics {
     /// The policy.
     pub policy: String,
-    /// Repetitions counted: all but one that was ended early, unless that is all there is.
+    /// Number of repetitions counted. A repetition that ended early counts only if there is no
+    /// other.
     pub repetitions: u32,
-    /// The headline figures by key: those of [`FIGURES`] of which the runs tell.
+    /// Statistics of the headline figures, by key. A figure that the runs do not have is left out.
     pub figures: BTreeMap<&'static str, Statistic>,
 }
 

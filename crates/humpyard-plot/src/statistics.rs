@@ -10,19 +10,19 @@ use serde::Serialize;
 /// The lowest level of a confidence interval, if there are enough repetitions.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// A figure over all repetitions.
+/// Statistics of a figure over several values, such as those of all repetitions.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Statistic {
-    /// The median; of an even number of repetitions, the mean of the middle two.
+    /// Median of `values`; of an even number, the mean of the middle two.
     pub median: f64,
-    /// The least.
+    /// Minimum of `values`.
     pub min: f64,
-    /// The greatest.
+    /// Maximum of `values`.
     pub max: f64,
-    /// The confidence interval of the median. `None`: there is a single repetition.
+    /// Confidence interval of the median. `None`: there is a single value.
     pub confidence: Option<Interval>,
-    /// The figure of each repetition, in their order.
+    /// The value of each repetition or block, in their order.
     pub values: Vec<f64>,
 }
 
@@ -30,12 +30,12 @@ pub struct Statistic {
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interval {
-    /// The lower end.
+    /// Lower end of the interval.
     pub low: f64,
-    /// The upper end.
+    /// Upper end of the interval.
     pub high: f64,
-    /// The probability that such an interval contains the true median: at least [`CONFIDENCE`] from six
-    /// repetitions on.
+    /// Probability that the interval contains the true median, from 0 to 1. With six values or more
+    /// it is at least 0.95.
     pub level: f64,
 }
 
