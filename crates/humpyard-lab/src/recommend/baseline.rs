@@ -31,23 +31,24 @@ const FINE: f64 = 1.015;
 /// Parts of packets below this are as good as none.
 const FEW: f64 = 1e-4;
 
-/// What live runs of plain hashing say of the simulator, on the traffic that is asked for.
+/// Live runs of plain hashing on the requested traffic, compared with the simulator.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Baseline {
-    /// Plain hashing.
+    /// The policy of these runs: plain hashing.
     pub policy: String,
-    /// Packets of each run.
+    /// Number of packets of each run.
     pub packets: u64,
-    /// Live runs.
+    /// Number of live runs.
     pub runs: usize,
-    /// The factor of all times of services and threads: above 1, they take longer than measured.
+    /// Factor by which the measured times of services and threads were multiplied. Above 1: they
+    /// take longer than measured.
     pub factor: f64,
-    /// How many times as fast the machine was in one half of these runs as in the other: the upper quartile
-    /// of their factors over the lower. It is at least the ratio between their median and the measurement
-    /// before them, which has the factor 1.
+    /// Ratio of the machine's speeds in different live runs: the upper quartile of their factors
+    /// divided by the lower. It is at least the ratio between their median and 1, the factor of the
+    /// earlier measurement.
     pub drift: f64,
-    /// The figures that the goal bounds, in its order.
+    /// Figures that the goal bounds, in its order.
     pub figures: Vec<BaselineFigure>,
 }
 
@@ -55,15 +56,16 @@ pub struct Baseline {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BaselineFigure {
-    /// The figure, with the service or the client in brackets.
+    /// Name of the figure, with the service or client in brackets.
     pub figure: String,
     /// Median of the live runs.
     pub live: f64,
-    /// How many times as large as their median a live run is, or as small, at most; less 1.
+    /// Greatest ratio between a live run and the median, or its inverse, minus 1. 0: all runs are
+    /// equal.
     pub spread: f64,
-    /// Simulated, with the factor.
+    /// Value in the simulation, with times multiplied by `factor`.
     pub simulated: f64,
-    /// How many times as large as the live one the simulated figure is, or as small; less 1.
+    /// Ratio between `simulated` and `live`, or its inverse, minus 1. 0: they are equal.
     pub error: f64,
 }
 

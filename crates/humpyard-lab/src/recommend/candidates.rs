@@ -49,13 +49,13 @@ const COMPOSED: [&str; 12] = [
 /// Policies that know what comes before it does: the simulator alone can run them.
 const OFFLINE: [&str; 1] = ["t-opt"];
 
-/// A policy that is not tried, and why.
+/// A policy that is not tried, and the reason.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Skipped {
     /// The policy.
     pub policy: String,
-    /// In one line.
+    /// The reason, in one line.
     pub because: String,
 }
 

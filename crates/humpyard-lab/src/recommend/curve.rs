@@ -15,15 +15,15 @@ use crate::statistics::Kind;
 /// Multiples of the traffic at which the delay is drawn.
 const MULTIPLIERS: [f64; 8] = [0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0];
 
-/// The delay of a few policies over the traffic.
+/// The delay of a few policies at multiples of the traffic.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LoadCurve {
-    /// The figure: the first delay that the goal bounds, else p99.
+    /// Name of the delay figure: the first that the goal bounds, or else p99.
     pub figure: String,
-    /// The bound on it in ns. `None`: the goal bounds no delay.
+    /// Bound of the goal on that figure, in ns. `None`: the goal bounds no delay.
     pub bound_ns: Option<f64>,
-    /// By policy, and by multiple of the traffic, the least first.
+    /// Points of the curve, by policy and then by multiple of the traffic, in ascending order.
     pub points: Vec<CurvePoint>,
 }
 
@@ -33,11 +33,11 @@ pub struct LoadCurve {
 pub struct CurvePoint {
     /// The policy.
     pub policy: String,
-    /// Times faster than the traffic that was asked for.
+    /// Multiple of the requested traffic. 2: the same packets at twice the rate.
     pub multiplier: f64,
-    /// The figure in ns; infinite (in JSON: null) where packets were dropped.
+    /// Value of the figure, in ns. Infinite (in JSON: null) if too many packets were lost.
     pub delay_ns: f64,
-    /// Whether all bounds hold.
+    /// Whether the policy keeps all bounds of the goal.
     pub holds: bool,
 }
 

@@ -19,62 +19,65 @@ pub(super) const CORES_MAX: usize = 16_384;
 /// What the search for enough cores is called while it goes on.
 const WHAT: &str = "how many cores would do";
 
-/// How sure it is that one policy is better than another: both had the same blocks of the input, which had no part in choosing them,
-/// each with its own seed.
+/// Confidence that one policy is better than another. Both ran on the same blocks of the input,
+/// which had no part in choosing them, each block with its own seed.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Confidence {
-    /// The policy that is best on what was searched.
+    /// The policy that was best in the search.
     pub policy: String,
-    /// The best there of those that differ from it.
+    /// The next best policy in the search, with other figures if there is one.
     pub other: String,
-    /// Whether that policy is the best on all of the input, too.
+    /// Whether `policy` is also the best on the whole input.
     pub is_winner: bool,
-    /// The figure that separates them.
+    /// Name of the figure by which the two policies are compared.
     pub figure: String,
-    /// Blocks.
+    /// Number of blocks, which are parts of the input that the search did not use.
     pub blocks: usize,
-    /// Packets in all blocks.
+    /// Number of packets in all blocks.
     pub packets: usize,
-    /// Blocks in which the policy kept all bounds.
+    /// Number of blocks in which `policy` kept all bounds of the goal.
     pub policy_holds: usize,
-    /// Blocks in which the other did.
+    /// Number of blocks in which `other` kept all bounds of the goal.
     pub other_holds: usize,
-    /// By how much the other's figure is worse: of each block, their median, and its interval. Below 0 it is better.
+    /// By how much the figure of `other` is worse than that of `policy`, over the blocks. Negative:
+    /// it is better.
     pub difference: Statistic,
-    /// Whether the interval lies on the side of the policy, which is the winner.
+    /// Whether `policy` is the winner, and the confidence interval of `difference` is above 0.
     pub is_clear: bool,
 }
 
-/// What becomes of a policy with more traffic, or with other cores.
+/// The figures of a policy with more traffic, or with other cores.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Variation {
     /// The policy.
     pub policy: String,
-    /// Times faster than the traffic that was asked for.
+    /// Multiple of the requested traffic. 2: the same packets at twice the rate.
     pub multiplier: f64,
-    /// Cores.
+    /// Number of cores.
     pub cores: usize,
-    /// Whether all bounds hold.
+    /// Whether the policy keeps all bounds of the goal.
     pub holds: bool,
-    /// The least margin of the bounds.
+    /// The least margin of all bounds, as in `finalists`. Negative: a bound is broken.
     pub margin: f64,
-    /// The figures, under the first seed.
+    /// Figures of the policy under the first seed.
     pub figures: MeasuredFigures,
-    /// The command that has these figures, where the host knows how it was asked.
+    /// Command that simulates these figures. `None`: the command line cannot express it, such as a
+    /// program's own policy.
     pub command: Option<String>,
 }
 
-/// This many cores would do for the same traffic.
+/// A number of cores that is enough for the same traffic.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CoresNeeded {
-    /// The least number that was found, under all seeds.
+    /// The fewest cores found to keep the goal under every seed.
     pub cores: usize,
-    /// With this policy.
+    /// The policy that keeps the goal with these cores.
     pub policy: String,
-    /// The command that shows it under the first seed, where the host knows how it was asked.
+    /// Command that simulates these cores under the first seed. `None`: the command line cannot
+    /// express it, such as a program's own policy.
     pub command: Option<String>,
 }
 

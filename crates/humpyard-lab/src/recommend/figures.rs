@@ -124,45 +124,54 @@ impl Measure {
     }
 }
 
-/// The figures of a run. The percentiles are those over all packets offered: one that was lost is delayed for ever.
+/// The figures of a run. The percentiles are over all packets offered: a lost packet counts as an
+/// infinite delay.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MeasuredFigures {
-    /// Packets that were late or dropped, of all that came in.
+    /// Packets that were late or lost, as a fraction of all packets measured, from 0 to 1.
     #[serde(rename = "late_fraction")]
     pub late: f64,
-    /// Mean delay of those that were processed.
+    /// Mean delay of the packets processed, in ns.
     #[serde(rename = "delay_mean_ns")]
     pub mean_ns: f64,
-    /// Half of the packets had at most this delay; none (in JSON: null) where more were dropped.
+    /// Median delay over all packets offered, in ns. Infinite (in JSON: null) if too many packets
+    /// were lost.
     #[serde(rename = "delay_p50_ns")]
     pub p50_ns: f64,
-    /// 9 in 10.
+    /// 90th percentile of the delay over all packets offered, in ns. Infinite (in JSON: null) if
+    /// too many packets were lost.
     #[serde(rename = "delay_p90_ns")]
     pub p90_ns: f64,
-    /// 99 in 100.
+    /// 99th percentile of the delay over all packets offered, in ns. Infinite (in JSON: null) if
+    /// too many packets were lost.
     #[serde(rename = "delay_p99_ns")]
     pub p99_ns: f64,
-    /// 999 in 1000.
+    /// 99.9th percentile of the delay over all packets offered, in ns. Infinite (in JSON: null) if
+    /// too many packets were lost.
     #[serde(rename = "delay_p999_ns")]
     pub p999_ns: f64,
-    /// The longest. `None`: packets were dropped.
+    /// Longest delay, in ns. Infinite (in JSON: null) if packets were lost.
     #[serde(rename = "delay_max_ns")]
     pub max_ns: f64,
-    /// Mean over the flows of the standard deviation of the time between departures.
+    /// Jitter: the standard deviation of the time between departures of a flow, in ns, averaged
+    /// over the flows.
     pub jitter_ns: f64,
-    /// Packets that left after a later one of their flow.
+    /// Packets that left after a later packet of their flow, as a fraction of the packets that
+    /// left, from 0 to 1.
     #[serde(rename = "out_of_order_fraction")]
     pub out_of_order: f64,
-    /// Packets dropped, of all that came in.
+    /// Packets dropped before service, as a fraction of the packets that came in, from 0 to 1.
     #[serde(rename = "dropped_fraction")]
     pub loss: f64,
-    /// Jain's index.
+    /// Jain's fairness index of service divided by weight over the clients, from 0 to 1. 1: all are
+    /// equal.
     #[serde(rename = "jain")]
     pub fairness: f64,
-    /// Packets per second.
+    /// Packets processed per second.
     pub throughput_pps: f64,
-    /// The figures of the services and clients that the goal names, in the order in which it names them.
+    /// Figures of the services and clients that the goal names, in its order. Left out: it names
+    /// none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scopes: Vec<ScopeFigures>,
     /// The same delays without the packets that were dropped.

@@ -19,19 +19,23 @@ const HALVINGS: usize = 4;
 /// What the search is called while it goes on.
 const WHAT: &str = "what breaks the goal";
 
-/// How far a policy keeps a goal, under all seeds.
+/// The traffic and the cores with which a policy still keeps a goal, under all seeds.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Limits {
     /// The policy.
     pub policy: String,
-    /// The greatest multiple of the traffic found to keep the goal. `None`: a quarter of the traffic breaks it.
+    /// Greatest multiple of the traffic found to keep the goal. `None`: even a quarter of the
+    /// traffic breaks it.
     pub kept_at: Option<f64>,
-    /// The least multiple of the traffic found to break the goal. `None`: three times the traffic keeps it.
+    /// Least multiple of the traffic found to break the goal. `None`: even three times the traffic
+    /// keeps it.
     pub broken_at: Option<BrokenAt>,
-    /// The fewest cores that were found to keep the goal. `None`: the cores that were asked for do not keep it.
+    /// The fewest cores found to keep the goal, from 1 to those requested. `None`: those requested
+    /// do not keep it.
     pub cores: Option<usize>,
-    /// What breaks with one core less. `None`: there is no core less.
+    /// The bound that one core less breaks most, and the value of its figure, as text. `None`:
+    /// there cannot be one core less, or `cores` is unknown.
     pub broken_with_fewer: Option<String>,
 }
 
@@ -39,9 +43,9 @@ pub struct Limits {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BrokenAt {
-    /// Times the traffic that was asked for.
+    /// Multiple of the requested traffic. 2: the same packets at twice the rate.
     pub multiplier: f64,
-    /// The bound that is broken most, and the figure there: `p99 5.20 us`.
+    /// The bound that is broken most, and the value of its figure, as text: `p99 5.20 us`.
     pub by: String,
 }
 

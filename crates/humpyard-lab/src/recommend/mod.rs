@@ -91,55 +91,57 @@ pub struct RecommendOptions {
     pub elsewhere: Option<Arc<dyn Elsewhere>>,
 }
 
-/// How a figure stands to its bound.
+/// A figure and its bound.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Kept {
-    /// The figure, with the service or the client in brackets.
+    /// Name of the figure, with the service or client in brackets.
     pub figure: String,
-    /// Its bound.
+    /// Bound of the goal on the figure.
     pub bound: f64,
-    /// What it is.
+    /// Value of the figure.
     pub value: f64,
-    /// How far it is on the good side, as a part of what is allowed; below 0 on the other.
+    /// Distance of `value` from `bound`, as a fraction of what the bound allows. 0: at the bound;
+    /// negative: the bound is broken.
     pub margin: f64,
 }
 
-/// A policy that came to the end of the search.
+/// A policy that reached the end of the search.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finalist {
     /// The policy.
     pub policy: String,
-    /// More policies that decided alike: their figures were the same to the last digit on all that was searched, under each seed.
+    /// Other candidates that decided alike. Under each seed, all their figures were identical on
+    /// all packets searched.
     pub same_decisions: Vec<String>,
-    /// Whether all bounds hold.
+    /// Whether the policy keeps all bounds of the goal.
     pub holds: bool,
-    /// The least margin of the bounds.
+    /// The least `margin` of all bounds.
     pub margin: f64,
-    /// The bounds.
+    /// The bounds of the goal, each with the value of its figure.
     pub bounds: Vec<Kept>,
-    /// The figures: of each the worst of all seeds.
+    /// Figures of the policy. Each is the worst of all seeds.
     pub figures: MeasuredFigures,
 }
 
-/// What was looked at, and how.
+/// The extent of the search.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Searched {
-    /// Policies that were tried, with different parameters counted apart.
+    /// Number of policies tried. A policy with other parameters counts as another policy.
     pub candidates: usize,
-    /// Those that were not, and why.
+    /// Policies that were not tried, with the reason.
     pub skipped: Vec<Skipped>,
-    /// The rounds.
+    /// The rounds of the search, in order.
     pub rounds: Vec<Round>,
-    /// Seeds under which the finalists were run.
+    /// Number of seeds under which each finalist was run.
     pub seeds: u64,
-    /// Simulations that all of it took, in inputs.
+    /// Number of packets simulated in all, divided by the packets of the input.
     pub simulated_inputs: f64,
 }
 
-/// The answer in a word.
+/// The advice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -152,90 +154,100 @@ pub enum Advice {
     NoPolicyHolds,
 }
 
-/// What is recommended, and why.
+/// A recommendation, and the evidence for it.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Recommendation {
-    /// What was wanted.
+    /// The goal that the policy should keep, as given.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub goal: Goal,
-    /// The input.
+    /// Source of the packets: a file, a generator or an interface.
     pub input: String,
-    /// Packets of it that were looked at.
+    /// Packets of the input that were read.
     pub packets: u64,
-    /// Whether these are all of it.
+    /// Whether `packets` is the whole input.
     pub is_whole_input: bool,
-    /// The damage at which the input ended, if it did not end well.
+    /// Damage of the input, in words. `None`: the input is intact.
     pub damage: Option<String>,
-    /// Cores.
+    /// Number of cores requested.
     pub cores: usize,
-    /// The traffic, which is the same in all that was tried, but for `more_traffic`.
+    /// The offered traffic. It is the same in all simulations, except those at a multiple of it.
     pub offered: Offered,
-    /// The flow with most work. `None`: there is no work.
+    /// The flow with most work. `None`: the input has no packets.
     pub heaviest_flow: Option<ElephantFlow>,
-    /// Packets that were held out of the search; 0 of a short input.
+    /// Packets that the search did not use, so that they can test its result. 0: the input is too
+    /// short.
     pub held_out_packets: usize,
-    /// What each service costs, and the source of that.
+    /// Costs of each service, and their source.
     pub costs: Vec<ServiceCost>,
-    /// The lines of costs that were measured for this, as a file for `--costs`. `None`: they were given.
+    /// Lines of costs that were measured for this recommendation, as the text of a file for
+    /// `--costs`. `None`: the costs were given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_lines: Option<String>,
-    /// The seed.
+    /// Seed of all random numbers. Further seeds follow from it.
     pub seed: u64,
-    /// The answer.
+    /// The advice in a word. `hashing_is_enough`: plain hashing keeps the goal. `use_the_winner`:
+    /// the winner keeps it, and is worth it. `no_policy_holds`: no policy keeps the goal with these
+    /// cores.
     pub advice: Advice,
     /// The policy to run.
     pub policy: String,
-    /// The bounds of the goal that say nothing here, for no policy comes near them.
+    /// Bounds of the goal that do not tell policies apart on this traffic, because the delays of
+    /// all policies are far below them.
     pub vacuous: Vec<Vacuous>,
-    /// Why, in words: first what is vacuous.
+    /// Reasons for the recommendation, in words. Vacuous bounds come first.
     pub reason: String,
-    /// What is odd about it, in words.
+    /// Remarks on surprising properties of the recommendation, in words.
     pub remarks: Vec<String>,
-    /// The best of all, even where less is enough.
+    /// The best policy, even if a simpler one is enough.
     pub winner: Finalist,
-    /// The best of those that differ from it.
+    /// The next best policy, with other figures than the winner if there is one. `None`: there is
+    /// only one policy.
     pub runner_up: Option<Finalist>,
-    /// Plain hashing, where it was among the candidates.
+    /// Plain hashing. `None`: it was not a candidate.
     pub hashing: Option<Finalist>,
-    /// All that came to the end, the best first.
+    /// All policies that reached the end of the search, the best first.
     pub finalists: Vec<Finalist>,
-    /// How sure it is that the best on what was searched is better than the next, on blocks that were held out of the search. `None`:
-    /// there is one policy, or the input is too short for that.
+    /// Test, on packets held out of the search, whether the best policy of the search is better
+    /// than the next. `None`: there is only one policy, or the input is too short.
     pub confidence: Option<Confidence>,
-    /// The winner, the runner-up and plain hashing where the same packets come faster.
+    /// The winner, the runner-up and plain hashing, with the same packets at a higher rate.
     pub more_traffic: Vec<Variation>,
-    /// The same with other cores, and the same traffic.
+    /// The winner, the runner-up and plain hashing, with the same traffic on other numbers of
+    /// cores.
     pub other_cores: Vec<Variation>,
-    /// What breaks the goal under the policy to run.
+    /// Traffic and cores at which the policy to run breaks the goal.
     pub limits: Limits,
-    /// The delay of the winner, the runner-up and plain hashing over the traffic.
+    /// Delay of the winner, the runner-up and plain hashing at multiples of the traffic.
     pub load_curve: LoadCurve,
-    /// The fewest cores that keep the goal, at the traffic and at more of it. `None`: nobody asked.
+    /// The fewest cores that keep the goal, at multiples of the traffic. `None`: it was not
+    /// requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sizing: Option<Sizing>,
-    /// The least number of cores that was found to be enough; none up to eight times as many as were asked for.
+    /// The fewest cores found to keep the goal. `None`: none were found, up to eight times the
+    /// requested cores.
     pub cores_needed: Option<CoresNeeded>,
-    /// How it was found.
+    /// The extent of the search.
     pub search: Searched,
-    /// Why nobody can be sure beforehand that the policy to run keeps or breaks the goal live, as the simulation says.
-    /// `None`: it is sure, as far as predictions have been validated, or the host is ideal.
+    /// Why a live run may keep the goal where the simulation breaks it, or the reverse. `None`:
+    /// validated predictions give no doubt, or the host is ideal.
     pub not_sure: Option<String>,
-    /// Which figure is so near to its bound that a live run may be on the other side of it, although predictions hold.
-    /// `None`: none is.
+    /// The figure so near to its bound that a live run may be on the other side, even if the
+    /// prediction is accurate. `None`: no figure is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub close: Option<String>,
-    /// Plain hashing, live and simulated, before the search. `None`: nothing was run live.
+    /// Live and simulated runs of plain hashing before the search. `None`: nothing was run live.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline: Option<Baseline>,
-    /// The host that the simulator assumed. `None`: the ideal one.
+    /// The host that the simulator assumed. `None`: the ideal host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<AssumedHost>,
-    /// What live runs say. `None`: there were none.
+    /// Live runs that test the recommendation. `None`: there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verified: Option<Verification>,
-    /// The command that runs it live, where the host knows how it was asked.
+    /// Command that runs the policy live. `None`: the command line cannot express it, such as a
+    /// program's own policy.
     pub command: Option<String>,
 }
 

@@ -27,38 +27,44 @@ const CLIENT: &str = "client:";
 /// Names that an error lists at most.
 const LISTED: usize = 12;
 
-/// The figures of a service or a client. Delays of a service are from arrival there to its completion; those of a client are from
-/// coming in to leaving.
+/// The figures of a service or a client. Delays of a service are from arrival there to completion;
+/// those of a client are from arrival in the run to departure.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ScopeFigures {
-    /// The service or the client, as the goal names it.
+    /// Name of the service or client, as in the goal.
     pub scope: String,
-    /// Packets that were late or dropped, of all that came for it.
+    /// Packets of the service or client that were late or lost, as a fraction of its packets
+    /// measured, from 0 to 1.
     #[serde(rename = "late_fraction")]
     pub late: f64,
-    /// Mean delay of those that were processed.
+    /// Mean delay of the packets processed, in ns.
     #[serde(rename = "delay_mean_ns")]
     pub mean_ns: f64,
-    /// Half of the packets had at most this delay; infinite (in JSON: null) where more were dropped.
+    /// Median delay over all packets offered, in ns. Infinite (in JSON: null) if too many packets
+    /// were lost.
     #[serde(rename = "delay_p50_ns")]
     pub p50_ns: f64,
-    /// 9 in 10.
+    /// 90th percentile of the delay over all packets offered, in ns. Infinite (in JSON: null) if
+    /// too many packets were lost.
     #[serde(rename = "delay_p90_ns")]
     pub p90_ns: f64,
-    /// 99 in 100.
+    /// 99th percentile of the delay over all packets offered, in ns. Infinite (in JSON: null) if
+    /// too many packets were lost.
     #[serde(rename = "delay_p99_ns")]
     pub p99_ns: f64,
-    /// 999 in 1000.
+    /// 99.9th percentile of the delay over all packets offered, in ns. Infinite (in JSON: null) if
+    /// too many packets were lost.
     #[serde(rename = "delay_p999_ns")]
     pub p999_ns: f64,
-    /// The longest; infinite (in JSON: null) where packets were dropped.
+    /// Longest delay, in ns. Infinite (in JSON: null) if packets were lost.
     #[serde(rename = "delay_max_ns")]
     pub max_ns: f64,
-    /// Packets dropped, of all that came for it.
+    /// Packets of the service or client that were lost, as a fraction of its packets measured, from
+    /// 0 to 1.
     #[serde(rename = "dropped_fraction")]
     pub loss: f64,
-    /// Packets per second that were processed.
+    /// Packets of the service or client processed per second.
     pub throughput_pps: f64,
     /// The same delays without the packets that were dropped.
     #[serde(skip)]

@@ -35,11 +35,12 @@ const PILOTS: usize = 2;
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Round {
-    /// The part of the input that each candidate was tried on.
+    /// Fraction of the packets searched on which each candidate was tried, from 0 to 1. Packets
+    /// held out are not searched.
     pub part: f64,
-    /// How many candidates there were.
+    /// Number of candidates in the round.
     pub candidates: usize,
-    /// The best of them, by name.
+    /// The best candidate of the round.
     pub best: String,
 }
 

@@ -19,15 +19,17 @@ pub const SIZES: [f64; 4] = [1.0, 1.5, 2.0, 3.0];
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sizing {
-    /// By policy, the best first, and by multiple of the traffic.
+    /// Numbers of cores, by policy, the best first, and then by multiple of the traffic.
     pub sizes: Vec<CoreCount>,
-    /// Seeds under which all of the input was simulated.
+    /// Number of seeds under which the whole input was simulated.
     pub seeds: u64,
-    /// Blocks that were held out of the search, each of which was simulated by itself. 0: the input is too short.
+    /// Number of blocks held out of the search, each of which was simulated by itself. 0: the input
+    /// is too short.
     pub blocks: usize,
     /// The most cores that were tried.
     pub most_tried: usize,
-    /// What the simulated host is worth, in words.
+    /// The basis of the numbers, in words: the simulated host, and whether live runs have checked
+    /// it.
     pub rests_on: String,
 }
 
@@ -37,17 +39,21 @@ pub struct Sizing {
 pub struct CoreCount {
     /// The policy.
     pub policy: String,
-    /// Times faster than the traffic that was asked for.
+    /// Multiple of the requested traffic. 2: the same packets at twice the rate.
     pub multiplier: f64,
-    /// The fewest cores that keep the goal on all of the input under every seed. `None`: the most tried do not.
+    /// The fewest cores that keep the goal on the whole input under every seed. `None`:
+    /// `most_tried` cores are too few.
     pub cores: Option<usize>,
-    /// The fewest that any seed or any block needs. `None`: the most that were tried are enough for none.
+    /// The fewest cores that keep the goal under the easiest seed or block. `None`: `most_tried`
+    /// cores are too few for all of them.
     pub least: Option<usize>,
-    /// The most that any seed or any block needs. `None`: the most that were tried are not enough for one.
+    /// The fewest cores that keep the goal under the hardest seed or block. `None`: `most_tried`
+    /// cores are too few for one of them.
     pub most: Option<usize>,
-    /// Why nobody knows whether this machine does as the simulator says. `None`: that was validated.
+    /// Why a live run may need another number of cores. `None`: no reason is known; see `rests_on`.
     pub not_sure: Option<String>,
-    /// The command that simulates it under the first seed, where the host knows how it was asked.
+    /// Command that simulates these cores under the first seed. `None`: `cores` is unknown, or the
+    /// command line cannot express it, such as a program's own policy.
     pub command: Option<String>,
 }
 

@@ -13,13 +13,13 @@ use crate::statistics::Kind;
 /// times as long as the bound.
 const TIMES: f64 = 10.0;
 
-/// A bound that says nothing here, and why.
+/// A bound that does not tell policies apart here, and the reason.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Vacuous {
-    /// The figure that is bounded.
+    /// Name of the figure that is bounded.
     pub figure: String,
-    /// Why, in words.
+    /// The reason, in words.
     pub because: String,
 }
 

@@ -34,21 +34,21 @@ const TOGETHER: Duration = Duration::from_secs(2);
 /// only those of a tenth.
 const WARM_UP: Duration = Duration::from_millis(50);
 
-/// One policy, promised and measured.
+/// One policy, simulated and live.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verified {
     /// The policy.
     pub policy: String,
-    /// The figures that the simulator promises.
+    /// Figures of the simulation.
     pub promised: MeasuredFigures,
-    /// The figures of the live run with the median score.
+    /// Figures of the median live run, ranked by how well it meets the goal.
     pub measured: MeasuredFigures,
-    /// Whether the promised figures keep the goal.
+    /// Whether the simulated figures keep the goal.
     pub promised_holds: bool,
-    /// Live runs that kept the goal.
+    /// Number of live runs that kept the goal.
     pub held: usize,
-    /// Live runs.
+    /// Number of live runs.
     pub runs: usize,
 }
 
@@ -61,17 +61,17 @@ impl Verified {
     }
 }
 
-/// What live runs say of a recommendation.
+/// Live runs that test a recommendation.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verification {
-    /// Packets of each run.
+    /// Number of packets of each run.
     pub packets: u64,
-    /// The recommended policy first, then plain hashing if that is another.
+    /// The recommended policy first, then plain hashing if that is another policy.
     pub policies: Vec<Verified>,
-    /// Whether the recommended policy kept the goal in most live runs.
+    /// Whether the recommended policy kept the goal in more than half of its live runs.
     pub holds: bool,
-    /// The result in a sentence.
+    /// The result, in a sentence.
     pub finding: String,
 }
 

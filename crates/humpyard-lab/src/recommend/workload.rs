@@ -22,15 +22,17 @@ use crate::recorded::Recorded;
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ElephantFlow {
-    /// Protocol, addresses and ports.
+    /// Protocol, addresses and ports of the flow.
     pub flow: String,
-    /// Its packets.
+    /// Number of packets of the flow.
     pub packets: u64,
-    /// Its part of the work of all flows, from 0 to 1.
+    /// Work of the flow as a fraction of the work of all flows, from 0 to 1.
     pub work_fraction: f64,
-    /// Cores that it keeps busy at the rate that was asked for. `None`: all packets come at once.
+    /// Number of cores that the flow alone keeps busy at the requested rate. `None`: all packets
+    /// come at once.
     pub cores: Option<f64>,
-    /// Times the traffic at which it keeps a core busy by itself. `None`: all packets come at once.
+    /// Multiple of the traffic at which the flow alone keeps one core busy. `None`: all packets
+    /// come at once, or the flow has no work.
     pub fills_core_at: Option<f64>,
 }
 
