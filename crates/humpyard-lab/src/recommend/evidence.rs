@@ -63,8 +63,8 @@ pub struct Variation {
     pub margin: f64,
     /// Figures of the policy under the first seed.
     pub figures: MeasuredFigures,
-    /// Command that simulates these figures. `None`: the command line cannot express it, such as a
-    /// program's own policy.
+    /// Command that simulates these figures. `None`: the policy or the input cannot be given on the
+    /// command line.
     pub command: Option<String>,
 }
 
@@ -76,8 +76,8 @@ pub struct CoresNeeded {
     pub cores: usize,
     /// The policy that keeps the goal with these cores.
     pub policy: String,
-    /// Command that simulates these cores under the first seed. `None`: the command line cannot
-    /// express it, such as a program's own policy.
+    /// Command that simulates these cores under the first seed. `None`: the policy or the input
+    /// cannot be given on the command line.
     pub command: Option<String>,
 }
 

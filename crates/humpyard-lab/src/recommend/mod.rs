@@ -234,7 +234,7 @@ pub struct Recommendation {
     /// validated predictions give no doubt, or the host is ideal.
     pub not_sure: Option<String>,
     /// The figure so near to its bound that a live run may be on the other side, even if the
-    /// prediction is accurate. `None`: no figure is.
+    /// prediction is accurate. `None`: no figure is so near.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub close: Option<String>,
     /// Live and simulated runs of plain hashing before the search. `None`: nothing was run live.
@@ -246,8 +246,8 @@ pub struct Recommendation {
     /// Live runs that test the recommendation. `None`: there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verified: Option<Verification>,
-    /// Command that runs the policy live. `None`: the command line cannot express it, such as a
-    /// program's own policy.
+    /// Command that runs the policy live. `None`: the policy or the input cannot be given on the
+    /// command line.
     pub command: Option<String>,
 }
 

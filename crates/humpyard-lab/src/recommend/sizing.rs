@@ -53,7 +53,7 @@ pub struct CoreCount {
     /// Why a live run may need another number of cores. `None`: no reason is known; see `rests_on`.
     pub not_sure: Option<String>,
     /// Command that simulates these cores under the first seed. `None`: `cores` is unknown, or the
-    /// command line cannot express it, such as a program's own policy.
+    /// policy or the input cannot be given on the command line.
     pub command: Option<String>,
 }
 
