@@ -30,23 +30,25 @@ use super::network::Network;
 use super::route::Route;
 use super::{AdmitOptions, Need, Reservation};
 
-/// How long packets of a flow can take, in ns, and from what.
+/// An upper bound on the delay of the packets of a flow, in ns, and its parts.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Bound {
-    /// What it sent at once, at its own rate.
+    /// Time of a full burst at the bandwidth of the flow, in ns.
     pub burst: f64,
-    /// Packets that were begun before.
+    /// Wait for packets whose service began before, in ns.
     pub packet: f64,
-    /// Wrong estimates.
+    /// Wait because of wrong estimates of work, in ns.
     pub misordering: f64,
-    /// What the machine takes from its engines at once.
+    /// Wait for time that the machine takes from the engines at once, in ns.
     pub machine: f64,
-    /// All four: from coming in at its engines to being done there.
+    /// Delay at the engines, from arrival to completion, in ns: the sum of `burst`, `packet`,
+    /// `misordering` and `machine`.
     pub engines: f64,
-    /// Links on the way: packets that were begun before, its own, and the way itself.
+    /// Delay on the links, in ns: the wait for packets begun before, the transmission of the
+    /// packet, and the propagation.
     pub links: f64,
-    /// From coming in to leaving.
+    /// Delay from arrival to departure, in ns: the sum of `engines` and `links`.
     pub total: f64,
 }
 

@@ -7,17 +7,17 @@ use serde::Serialize;
 use crate::costs::MachineCosts;
 use crate::costs::taken::{Taken, ns};
 
-/// What a machine adds to the work of packets.
+/// The time that a machine adds to the work of packets.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Machine {
-    /// What handing a packet over takes its engine, beside the work.
+    /// Time that an engine needs to be handed a packet, beside the work, in ns.
     #[serde(rename = "hand_over_ns", serialize_with = "ns")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub hand_over: Duration,
     /// Packets that an engine has at a time, from 1.
     pub in_flight: u32,
-    /// What else runs on the engines.
+    /// Bound on the time that other programs take from the engines.
     pub taken: Taken,
 }
 

@@ -120,30 +120,31 @@ impl AdmitOptions {
     }
 }
 
-/// Who is admitted, and what that leaves.
+/// The flows that are admitted, and the capacity that they leave.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Admission {
-    /// The part of the engines that stays free.
+    /// Fraction of the engines that stays free, from 0 to below 1.
     pub margin: f64,
-    /// The part of packets that is taken to meet a cold core.
+    /// Fraction of packets assumed to meet a cold core, from 0 to 1.
     pub cold: f64,
-    /// What each service of the flows costs, and the source of that.
+    /// Costs of each service of the flows, and their source.
     pub costs: Vec<ServiceCost>,
-    /// What the machine adds to the work.
+    /// Time that the machine adds to the work.
     pub machine: Machine,
-    /// The most that a packet may be charged, in times its estimate, `charge-most` of `efq`. `None`: all that it used.
+    /// The most that a packet is charged, as a multiple of its estimate: `charge-most` of `efq`.
+    /// `None`: it is charged all that it used.
     pub charge_most: Option<f64>,
-    /// What is reserved at each node.
+    /// Reservations at each node with engines.
     pub nodes: Vec<NodeUse>,
-    /// What is reserved on each link.
+    /// Reservations on each link.
     pub links: Vec<LinkUse>,
-    /// Every flow, in the order given.
+    /// One entry for each flow, in the order given.
     pub flows: Vec<FlowVerdict>,
-    /// How many are admitted.
+    /// Number of flows admitted.
     pub admitted: usize,
-    /// How many are not.
+    /// Number of flows refused.
     pub refused: usize,
 }
 
@@ -161,65 +162,68 @@ impl Admission {
     }
 }
 
-/// What is reserved at a node.
+/// Reservations at a node.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeUse {
-    /// The node.
+    /// Name of the node.
     pub name: String,
-    /// Its engines.
+    /// Number of engines of the node.
     pub engines: usize,
-    /// How fast they are.
+    /// Speed of the slowest engine of the node. 1: services cost what `costs` says.
     pub speed: f64,
-    /// Engines that are reserved.
+    /// Number of engines reserved, in fractions of engines.
     pub reserved: f64,
-    /// Most that can be: all, less the margin.
+    /// The most engines that can be reserved: all of the node, less `margin`.
     pub limit: f64,
-    /// The sum of weights, `total` of `efq`, in which the weights of flows make their shares.
+    /// Total of weights: `total` of `efq`. The share of a flow is its `weight` divided by this
+    /// total.
     pub total_weight: u64,
 }
 
-/// What is reserved on a link.
+/// Reservations on a link.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkUse {
-    /// The link.
+    /// Name of the link.
     pub name: String,
-    /// Bits per second.
+    /// Rate of the link, in bits per second.
     pub rate_bps: f64,
-    /// How many of them are reserved.
+    /// Rate reserved on the link, in bits per second.
     pub reserved_bps: f64,
-    /// The sum of weights at it, `total` of `efq`, in which those of flows make their shares; none in a network, where flows have
-    /// other shares of each link.
+    /// Total of weights: `total` of `efq`. The share of a flow is its `link_weight` divided by this
+    /// total. `None`: in a network, where flows have other shares of each link.
     pub total_weight: Option<u64>,
-    /// Packets of a flow that keeps to its reservation that may wait there.
+    /// Queue of a client at the link, in packets, that is long enough for every flow that keeps to
+    /// its reservation. `None`: in a network.
     pub queue: Option<u32>,
 }
 
-/// What becomes of a flow.
+/// The verdict on a flow.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FlowVerdict {
-    /// What it asked for.
+    /// The reservation that it asked for.
     #[serde(flatten)]
     pub reservation: Reservation,
-    /// Whether it is admitted.
+    /// Whether the flow is admitted.
     pub admitted: bool,
-    /// Engines that it takes, at the node where it is processed or, if refused, would best be.
+    /// Number of engines that the flow needs, at its node or, if refused, at the best node.
     pub engines: f64,
-    /// Bits per second that leave its service.
+    /// Rate of the flow after its service, in bits per second.
     pub link_bps: f64,
-    /// Its weight in a sharing policy at its node; none if refused.
+    /// Weight of the flow in the sharing policy of its node. `None`: the flow is refused.
     pub weight: Option<u32>,
-    /// Its weight at the link behind; none if refused, without a link, and in a network.
+    /// Weight of the flow at the link behind the router. `None`: the flow is refused, or there is
+    /// no such link, as in a network.
     pub link_weight: Option<u32>,
-    /// Where it is processed.
+    /// Node that processes the flow. `None`: the flow is refused.
     pub node: Option<String>,
-    /// The nodes on its way.
+    /// Nodes on the path of the flow, in order. Empty: the flow is refused.
     pub path: Vec<String>,
-    /// How long its packets can take; none if refused.
+    /// Upper bound on the delay of the packets, in ns, and its parts. `None`: the flow is refused.
     pub bound_ns: Option<Bound>,
-    /// Why it is refused, and what would fit.
+    /// The missing resources, and what would fit. `None`: the flow is admitted.
     pub refusal: Option<Refusal>,
 }
 
@@ -232,50 +236,51 @@ impl FlowVerdict {
     }
 }
 
-/// Why a flow is refused, and what would fit.
+/// The resources that a refused flow lacks, and what would fit.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Refusal {
-    /// What there is too little of; nothing if no path leads through an engine.
+    /// Resources of which there is too little. Empty: no path leads through an engine.
     pub lacks: Vec<Lack>,
-    /// The most bits per second that would be admitted now; 0 if none.
+    /// The greatest bandwidth that would be admitted now, in bits per second. 0: none.
     pub largest_bandwidth_bps: f64,
 }
 
-/// Something that there is too little of.
+/// A resource of which there is too little.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "of")]
 pub enum Lack {
-    /// Engines of a node.
+    /// Too few engines of a node are free.
     Engines {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// Engines that the flow needs.
+        /// Number of engines that the flow needs.
         needed: f64,
-        /// Those that are free.
+        /// Number of engines that are free.
         free: f64,
-        /// Engines in all that would do. `None`: more than a node can have.
+        /// Number of engines of the node that would be enough. `None`: more than a node can have.
         would_do: Option<u64>,
     },
-    /// A flow that keeps its order has no more than one engine at a time.
+    /// One engine is too slow, and a flow that keeps its order has one engine at a time.
     OneEngine {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// Engines that the flow needs.
+        /// Number of engines that the flow needs.
         needed: f64,
-        /// The speed of engines that would do, as many as there are. `None`: more than they can have.
+        /// Speed that would be enough, for the same number of engines. `None`: more than engines can
+        /// have.
         would_do_speed: Option<f64>,
     },
-    /// Bits per second of a link.
+    /// Too little of the rate of a link is free.
     Link {
-        /// The link.
+        /// Name of the link.
         link: String,
-        /// Bits per second that the flow needs.
+        /// Rate that the flow needs, in bits per second.
         needed_bps: f64,
-        /// Those that are free.
+        /// Rate that is free, in bits per second.
         free_bps: f64,
-        /// Bits per second of a link that would do.
+        /// Rate of the link that would be enough, in bits per second.
         would_do_bps: f64,
     },
 }

@@ -11,28 +11,28 @@ use toml::de::{DeTable, DeValue};
 use crate::LabError;
 use humpyard_text::quantity::{parse_bit_rate, parse_bytes};
 
-/// What a flow wants to be sure of.
+/// The reservation of a flow.
 ///
-/// It keeps to a token bucket: in any time t it sends at most `burst_bytes` and t times its bandwidth, in no more packets than
-/// these are of its mean length.
+/// The flow keeps to a token bucket. In any time t it sends at most `burst_bytes` plus t times its
+/// bandwidth. It sends no more packets than these bytes make at its mean length.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reservation {
-    /// Its name.
+    /// Name of the flow.
     pub name: String,
-    /// What is done to its packets.
+    /// Service that processes the packets of the flow.
     pub service: String,
-    /// Bits per second.
+    /// Bandwidth of the flow, in bits per second.
     pub bandwidth_bps: f64,
-    /// Mean length of its packets, in bytes.
+    /// Mean length of the packets of the flow, in bytes.
     pub length_bytes: f64,
-    /// What it may send at once, in bytes.
+    /// Bytes that the flow may send at once.
     pub burst_bytes: f64,
-    /// Its longest packet, in bytes: between the mean and the burst.
+    /// Length of the longest packet of the flow, in bytes: from `length_bytes` to `burst_bytes`.
     pub longest_bytes: f64,
-    /// The node at which it comes in, in a network.
+    /// Node at which the flow enters the network. `None`: there is one router and no network.
     pub from: Option<String>,
-    /// The node at which it leaves.
+    /// Node at which the flow leaves the network. `None`: there is one router and no network.
     pub to: Option<String>,
 }
 
