@@ -36,23 +36,24 @@ struct SavedFigure {
     spread: f64,
 }
 
-/// A live figure of now beside that of a saved validation.
+/// A live figure of now, compared with that of a saved validation.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Drift {
     /// The policy.
     pub policy: String,
-    /// The figure.
+    /// Name of the figure: `throughput`, `utilization`, `p50`, `p99` or `loss`.
     pub figure: &'static str,
-    /// As it was.
+    /// Value in the saved validation, in packets per second, ns, or as a fraction.
     pub was: f64,
-    /// As it is.
+    /// Value now, in the unit of `was`.
     pub is: f64,
-    /// Difference: a part of what it was, or points of loss.
+    /// `is` minus `was`, as a fraction of `was`; for `loss`, the difference itself.
     pub drift: f64,
-    /// The drift from which it is a warning: the aim of an error, or the larger spread of the two up to twice that.
+    /// The drift that is accepted at most: the aim of an error or, if greater, the larger spread,
+    /// up to twice the aim.
     pub bound: f64,
-    /// Whether it is.
+    /// Whether `drift` is beyond `bound`.
     pub has_drifted: bool,
 }
 

@@ -16,26 +16,27 @@ use crate::figures::{counted, percent};
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DecisionsCompared {
-    /// Packets that came.
+    /// Number of packets that arrived in both runs.
     pub packets: u64,
-    /// Part of them that were served in both or dropped in both.
+    /// Fraction of the packets, from 0 to 1, that were served in both runs or dropped in both.
     pub fate_alike: f64,
-    /// Of those that were served in both, the part that was served by the same core.
+    /// Fraction, from 0 to 1, of the packets served in both runs that the same core served.
     pub core_alike: f64,
-    /// Of those that were served in both, the part that was served by the same core after the same packet.
+    /// Fraction, from 0 to 1, of the packets served in both runs that the same core served after
+    /// the same packet.
     pub order_alike: f64,
-    /// The first difference; left out where there is none.
+    /// The first packet about which the runs decide differently. `None`: there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first: Option<FirstDifference>,
 }
 
-/// The first packet about which the two decide differently.
+/// The first packet about which the two runs decide differently.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FirstDifference {
-    /// Its number, from 1.
+    /// Number of the packet, from 1.
     pub packet: u64,
-    /// What happened, and why.
+    /// What each run decided, and the reason for the difference, in words.
     pub says: String,
 }
 

@@ -52,25 +52,28 @@ pub struct ValidateOptions {
     pub against: Option<SavedValidation>,
 }
 
-/// One figure, live and predicted.
+/// One figure, live and predicted. Differences of relative figures are fractions of the live value;
+/// those of `loss` are differences of fractions.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Compared {
-    /// The figure.
+    /// Name of the figure: `throughput`, `utilization`, `p50`, `p99` or `loss`.
     pub figure: &'static str,
-    /// Median of the live runs.
+    /// Median of the live runs, in packets per second, ns, or as a fraction.
     pub live: f64,
-    /// The greatest difference of a live run from that: a part of it, or points of loss.
+    /// Greatest difference between a live run and `live`, as a fraction of `live`; for `loss`, the
+    /// difference itself.
     pub spread: f64,
-    /// Predicted: the median of as many simulations, each with interruptions of its own.
+    /// Median of the simulations, in the unit of `live`. There are as many as live runs, each with
+    /// other interruptions.
     pub predicted: f64,
-    /// Difference of that from live: a part of it, or points of loss.
+    /// `predicted` minus `live`, as a fraction of `live`; for `loss`, the difference itself.
     pub error: f64,
-    /// The error that is aimed for.
+    /// The error that the simulator aims for at most.
     pub aim: f64,
-    /// The greatest error that holds: the aim, or the spread of the live runs up to twice the aim.
+    /// The error that is accepted at most: `aim` or, if greater, `spread`, up to twice `aim`.
     pub bound: f64,
-    /// Whether the error is within the bound.
+    /// Whether `error` is within `bound`.
     pub holds: bool,
 }
 
@@ -80,45 +83,48 @@ pub struct Compared {
 pub struct PolicyValidation {
     /// The policy.
     pub policy: String,
-    /// Packets that came in one live run.
+    /// Number of packets of one run.
     pub packets: u64,
-    /// The figures.
+    /// One entry for each figure that is compared.
     pub figures: Vec<Compared>,
-    /// The costs of services, by which the simulator predicts.
+    /// Costs of each service by which the simulator predicts, and their source.
     pub costs: Vec<ServiceCost>,
-    /// The host, by which it predicts.
+    /// The host by which the simulator predicts. `None`: the ideal host.
     pub host: Option<AssumedHost>,
-    /// The decisions of one more live run beside those of a simulation of the same packets.
+    /// Decisions of one more live run, compared with a simulation of the same packets.
     pub decisions: DecisionsCompared,
-    /// Part of the time in which the dispatcher was at work, as predicted.
+    /// Predicted fraction of the time, from 0 to 1, during which the dispatcher works.
     pub dispatcher_utilization: f64,
 }
 
-/// What came of a validation.
+/// The result of a validation.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Validation {
-    /// The input.
+    /// Source of the packets: a file or a generator.
     pub input: String,
-    /// Workers; 0: the dispatcher did the work.
+    /// Number of workers. 0: the dispatcher did the work of the services.
     pub workers: usize,
-    /// Packets per second that were offered, where the rate was found.
+    /// Packets per second that were offered, chosen by the validation. `None`: the request set the
+    /// rate.
     pub offered_pps: Option<f64>,
-    /// Live runs of each policy.
+    /// Number of live runs of each policy.
     pub runs: usize,
     /// Name of the host by which the simulator predicts.
     pub host: String,
-    /// By policy.
+    /// One entry for each policy.
     pub policies: Vec<PolicyValidation>,
     /// Whether the predictions hold, in a sentence.
     pub finding: String,
-    /// Figures whose error is beyond the bound, a sentence each.
+    /// Figures whose error is beyond its bound, one sentence each.
     pub shortfalls: Vec<String>,
-    /// The live figures beside those of a saved validation; left out without one.
+    /// The live figures, compared with those of a saved validation. Left out: there is no saved
+    /// validation.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub drifts: Vec<Drift>,
-    /// Live figures that have drifted from the saved validation, a sentence each.
+    /// Live figures that have drifted from the saved validation, one sentence each. Left out: there
+    /// are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
