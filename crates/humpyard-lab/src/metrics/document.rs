@@ -14,114 +14,120 @@ use serde::{Deserialize, Serialize};
 
 use super::about::About;
 
-/// A live run as it stands: counts since its start, which only ever rise, and what there is now. Keys are those of the result
-/// document where it has the same.
+/// The current state of a live run: counts since its start, which never fall, and present values.
+/// Keys are those of the result document if it has the same value.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Snapshot {
-    /// The version of the program.
+    /// Version of humpyard.
     pub version: String,
-    /// Its process.
+    /// Number of the process (PID).
     pub process: u32,
-    /// The policies that decide now.
+    /// Policies in force now.
     pub policy: String,
-    /// Where packets come from.
+    /// Source of the packets: a file, a generator or an interface.
     pub input: String,
-    /// Where they go.
+    /// Destination of the packets.
     pub output: String,
-    /// Time since the start, by the clock of the run.
+    /// Time since the start of the run, in ns, by the clock of the run.
     pub elapsed_ns: u64,
-    /// What became of every packet.
+    /// Fate of every packet so far.
     pub packets: Packets,
-    /// Bytes processed.
+    /// Bytes of the packets processed.
     pub bytes: u64,
-    /// From coming in to leaving.
+    /// Delay of packets from arrival to departure.
     pub delay: Delays,
-    /// Packets later than their service tolerates, and packets lost.
+    /// Packets that were lost or took longer than their services tolerate.
     pub late: u64,
-    /// Packets lost before they left: they are not in `delay`.
+    /// Packets lost before they left. They are not in `delay`.
     #[serde(default)]
     pub lost: u64,
     /// Packets that left after a later packet of their flow.
     pub out_of_order: u64,
-    /// By dispatcher; empty by a virtual clock.
+    /// One entry for each dispatcher. Empty in virtual time.
     #[serde(default)]
     pub dispatchers: Vec<Dispatcher>,
-    /// By core.
+    /// One entry for each core.
     pub cores: Vec<Core>,
-    /// By service.
+    /// One entry for each service.
     pub services: Vec<Service>,
-    /// The flows.
+    /// Numbers of flows.
     pub flows: Flows,
-    /// The flows with most of the latest packets, most first.
+    /// The flows with the most of the latest sampled packets, in descending order, at most 20.
     pub top_flows: Vec<TopFlow>,
-    /// From how many sampled packets that is known.
+    /// Number of sampled packets from which `top_flows` is found.
     pub flows_sampled: usize,
-    /// What the interfaces counted.
+    /// Counts of the interfaces.
     pub ports: Ports,
-    /// Time of decisions; a sample of them.
+    /// Time of decisions of the mechanism and its policies, from a sample.
     pub decision: Delays,
-    /// The longest that a packet was due before the dispatcher took it in.
+    /// Longest time, in ns, from the due arrival of a packet until the dispatcher took it in.
     pub overdue_max_ns: u64,
-    /// Policies that have taken over.
+    /// Number of times that a policy took over.
     pub swaps: u64,
-    /// The longest that everything stood still while a policy took over.
+    /// Longest pause of the run while a policy took over, in ns. 0: no policy took over.
     pub swap_pause_max_ns: u64,
-    /// Where the kernel's packets are steered: how often a bucket of connections went to another processor.
+    /// Moves of a bucket of connections to another processor, queue or socket. `None`: the kernel's
+    /// packets are not steered.
     #[serde(default)]
     pub bucket_moves: Option<u64>,
-    /// Where the kernel's packets are watched or steered: what is measured. `None`: a run of humpyard's own.
+    /// Measurements of the kernel's packets, which are watched or steered. `None`: the packets are
+    /// those of a run of humpyard.
     #[serde(default)]
     pub kernel: Option<KernelFigures>,
 }
 
-/// What is measured of the kernel's packets: those that come in, those that the kernel drops, packets and busy time by
-/// core, and the heaviest flows. All the rest of a [`Snapshot`] is 0.
+/// Measurements of the kernel's packets: those that come in, those that the kernel drops, packets
+/// and busy time of each core, and the heaviest flows. All other values of a [`Snapshot`] are 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KernelFigures {
-    /// For which core a packet counts.
+    /// The processor or socket for which a packet counts in `cores`. `receiving_processor`: the one
+    /// that took it from the interface. `steered_processor`, `socket`: the one to which the table
+    /// assigns its bucket.
     pub packets_by: PacketsBy,
-    /// Whether packets that came behind a later one of their bucket are counted (`out_of_order`).
+    /// Whether `out_of_order` counts packets that came after a later packet of their bucket.
     pub order: bool,
 }
 
-/// For which core a packet counts.
+/// The processor or socket for which a packet counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PacketsBy {
-    /// For the processor that took it from the interface.
+    /// The processor that took it from the interface.
     ReceivingProcessor,
-    /// For the processor that the table gives its bucket to.
+    /// The processor to which the table assigns its bucket.
     SteeredProcessor,
-    /// For the socket that the table gives its bucket to. Busy time is not measured.
+    /// The socket to which the table assigns its bucket. Busy time is not measured.
     Socket,
 }
 
-/// What became of every packet so far. `in = processed + held + sum(dropped)`, and
+/// The fate of every packet so far. `in = processed + held + sum(dropped)`, and
 /// `processed + generated = forwarded + consumed + held_out + sum(dropped_out)`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Packets {
-    /// Packets that came in.
+    /// Packets that came in, including those that interfaces dropped.
     #[serde(rename = "in")]
     pub arrived: u64,
-    /// Packets whose service is complete.
+    /// Packets whose last service is complete.
     pub processed: u64,
-    /// Packets waiting or in service now.
+    /// Packets that are waiting or in service now.
     pub held: u64,
-    /// Packets dropped before service, by reason; every reason there is.
+    /// Packets that the scheduler or an interface dropped before their last service was complete,
+    /// by reason. Reasons without packets are listed too.
     pub dropped: BTreeMap<String, u64>,
-    /// Packets that went out.
+    /// Packets that were sent out.
     pub forwarded: u64,
-    /// Packets that services made.
+    /// Packets that services made, such as ICMP errors.
     pub generated: u64,
-    /// Packets that ended at a service as they should.
+    /// Packets that ended at a service as intended, such as decoded parity.
     pub consumed: u64,
-    /// Packets that wait to go out now.
+    /// Packets that were processed and now wait to go out.
     pub held_out: u64,
-    /// Packets dropped by services and at the output, by reason; every reason there is.
+    /// Packets that a service, the link or an output interface dropped, by reason. Reasons without
+    /// packets are listed too.
     pub dropped_out: BTreeMap<String, u64>,
 }
 
@@ -129,9 +135,10 @@ pub struct Packets {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Delays {
-    /// Their sum.
+    /// Sum of all times, in ns.
     pub sum_ns: u64,
-    /// The greatest time in ns that a bucket may hold, rising, and how many it holds; buckets are less than 1 % wide.
+    /// Histogram, as pairs: the greatest time of a bucket in ns, ascending, and the number of times
+    /// in it. Buckets are less than 1 % wide.
     pub counts: Vec<(u64, u64)>,
 }
 
@@ -178,13 +185,13 @@ impl Delays {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Dispatcher {
-    /// Time since the start of the run.
+    /// Time since the start of the run, in ns.
     pub elapsed_ns: u64,
-    /// Of that, time in which it did something rather than wait.
+    /// Time since the start during which the dispatcher worked rather than waited, in ns.
     pub busy_ns: u64,
-    /// Time in which its workers were busy, all together.
+    /// Time during which the workers were busy, in ns, as a sum over all workers of the dispatcher.
     pub workers_busy_ns: u64,
-    /// Its workers; 0: it does their work itself.
+    /// Number of workers of the dispatcher. 0: it does the work of the services itself.
     pub workers: usize,
 }
 
@@ -206,17 +213,19 @@ impl Dispatcher {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Core {
-    /// Time busy with packets that are done.
+    /// Time that the core was busy with packets that are completed, in ns. With `kernel`: its time
+    /// in interrupts and in the kernel.
     pub busy_ns: u64,
-    /// Packets served.
+    /// Packets that the core served.
     pub packets: u64,
-    /// Times it went to another service.
+    /// Number of times that the core switched to another service.
     pub switches: u64,
-    /// Packets whose predecessor had another service.
+    /// Packets that found the core cold: the core's first, and those after a packet of another
+    /// service.
     pub cold: u64,
-    /// Packets it was given and has not yet done.
+    /// Packets that the core has been given and that are not completed.
     pub in_flight: u32,
-    /// Packets that wait in its queue, where each core has one of its own.
+    /// Packets that wait in the queue of the core. `None`: cores do not have queues of their own.
     pub queue: Option<u32>,
 }
 
@@ -231,22 +240,22 @@ impl Core {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Service {
-    /// Its name.
+    /// Name of the service.
     pub name: String,
-    /// Packets processed.
+    /// Packets that the service processed.
     pub packets: u64,
-    /// Bytes processed.
+    /// Bytes that the service processed.
     pub bytes: u64,
-    /// From arrival to completion.
+    /// Delay of packets from their arrival at the service to their completion there.
     pub delay: Delays,
-    /// The delay beyond which a packet is late.
+    /// The delay in ns beyond which a packet is late.
     pub tolerance_ns: u64,
-    /// Packets later than that, and packets dropped before the service was done with them.
+    /// Packets that took longer than `tolerance_ns`, or were dropped before their completion.
     pub late: u64,
-    /// Packets dropped before the service was done with them: they are not in `delay`.
+    /// Packets dropped before their completion at the service. They are not in `delay`.
     #[serde(default)]
     pub lost: u64,
-    /// Packets that wait for it.
+    /// Packets that wait for the service.
     pub queue: u32,
 }
 
@@ -258,37 +267,37 @@ impl Service {
     }
 }
 
-/// The flows.
+/// Numbers of flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Flows {
     /// Flows known now.
     pub known: u64,
-    /// Flows seen.
+    /// Flows seen so far.
     pub seen: u64,
-    /// Flows that ended because another needed their place.
+    /// Flows that ended because another flow needed their place.
     pub evicted: u64,
     /// Flows that ended because they were idle for too long.
     pub expired: u64,
 }
 
-/// A flow with many of the latest packets.
+/// A flow with many of the latest sampled packets.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TopFlow {
-    /// Protocol, addresses and ports, as `trace info` shows them.
+    /// Protocol, addresses and ports of the flow, as `trace info` shows them.
     pub flow: String,
-    /// Its part of the sampled packets.
+    /// Fraction of the sampled packets that belong to the flow, from 0 to 1.
     pub fraction: f64,
 }
 
-/// What the interfaces counted.
+/// Counts of the interfaces.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ports {
-    /// By interface, what came in.
+    /// One entry for each input interface.
     pub received: Vec<Received>,
-    /// By interface, what went out.
+    /// One entry for each output interface.
     pub sent: Vec<Sent>,
 }
 

@@ -106,8 +106,8 @@ pub struct Validation {
     pub input: String,
     /// Number of workers. 0: the dispatcher did the work of the services.
     pub workers: usize,
-    /// Packets per second that were offered, chosen by the validation. `None`: the request set the
-    /// rate.
+    /// Packets per second that were offered, if the validation chose the rate. `None`: the rate was
+    /// given.
     pub offered_pps: Option<f64>,
     /// Number of live runs of each policy.
     pub runs: usize,
