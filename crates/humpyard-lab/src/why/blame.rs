@@ -10,16 +10,16 @@ use super::recorder::{Doing, History, Stretch};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DelayParts {
-    /// Its core served other packets while it waited.
+    /// Time during which the packet waited while its core served other packets, in ns.
     pub waiting_ns: u64,
-    /// Its core went over to another service while it waited.
+    /// Time during which the packet waited while its core switched to another service, in ns.
     pub switching_ns: u64,
-    /// Its core had nothing to do while it waited: the packet was not yet taken in, handed over or heard of, or was held
-    /// back.
+    /// Time during which the packet waited although its core was idle, in ns. The dispatcher had
+    /// not taken it in, handed it over or taken it back, or held it back.
     pub dispatcher_ns: u64,
-    /// It was served.
+    /// Time of service, in ns.
     pub service_ns: u64,
-    /// It waited for earlier packets of its flow when it was done.
+    /// Time at the exit, where the packet waited for earlier packets of its flow, in ns.
     pub exit_ns: u64,
 }
 
@@ -53,11 +53,12 @@ impl DelayParts {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DispatcherParts {
-    /// Before the scheduler had the packet.
+    /// Time before the packet reached the scheduler, in ns.
     pub before_queue_ns: u64,
-    /// The packet was in a queue, and its core was idle.
+    /// Time in a queue while the core of the packet was idle, in ns.
     pub in_queue_ns: u64,
-    /// The core had been given the packet: it had not begun, or its end was not yet heard of.
+    /// Time in ns after the core was given the packet until its service began, and after the
+    /// service until the dispatcher noticed its end.
     pub handed_over_ns: u64,
 }
 

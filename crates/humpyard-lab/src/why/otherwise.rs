@@ -8,24 +8,27 @@ use serde::Serialize;
 
 use super::recorder::{Fate, History, NOTHING, Visit};
 
-/// The delay that a packet would have had with one thing changed.
+/// The delay of a packet with one thing changed, and the rest of the run as it was.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Alternative {
-    /// What is changed: `core`, `fcfs`, `without_flow`, `without_switching` or `free_order`.
+    /// The change. `core`: another core. `fcfs`: the queue serves in order of arrival.
+    /// `without_flow`: no waiting behind one flow. `without_switching`: no waiting for switches.
+    /// `free_order`: no waiting at the exit.
     pub change: &'static str,
-    /// The core, with `core`.
+    /// Number of the other core, from 0. `None`: the change is not `core`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub core: Option<u16>,
-    /// The flow, with `without_flow`.
+    /// The flow that is taken away. `None`: the change is not `without_flow`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flow: Option<String>,
-    /// The time from its arrival until it would have been done, with `core` and `fcfs`: then it may wait at the exit.
+    /// Time in ns from arrival to completion, after which the packet may wait at the exit. `None`:
+    /// the change is neither `core` nor `fcfs`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub done_ns: Option<u64>,
-    /// The delay that it would have had.
+    /// Delay of the packet with this change, in ns.
     pub delay_ns: u64,
-    /// By how much that is shorter; negative: longer.
+    /// Actual delay minus `delay_ns`, in ns. Negative: the change makes the delay longer.
     pub saved_ns: i64,
 }
 
@@ -127,21 +130,21 @@ pub(super) fn by_arrival(history: &History, packet: u32, queue: QueueOf, cores: 
     None
 }
 
-/// How a packet's queue was when it came, and what passed it.
+/// The queue of a packet when it arrived, and the packets that overtook it or that it overtook.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueAtArrival {
-    /// Packets that waited there.
+    /// Packets that waited in the queue.
     pub waiting: u64,
-    /// Their flows.
+    /// Number of flows of the packets that waited.
     pub flows: u64,
-    /// Packets of its own flow among them.
+    /// Packets that waited and were of the same flow.
     pub own: u64,
-    /// Packets that were served by the cores of the queue then.
+    /// Packets that the cores of the queue were serving.
     pub in_service: u64,
-    /// Packets that came later and were served before it.
+    /// Packets that arrived later and were given to a core earlier.
     pub overtaken_by: u64,
-    /// Packets that came before it and were served later.
+    /// Packets that arrived earlier and were given to a core later.
     pub overtook: u64,
 }
 

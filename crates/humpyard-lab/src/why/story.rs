@@ -9,43 +9,44 @@ use super::table::BlameTable;
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Why {
-    /// Where packets came from, or the journal.
+    /// Source of the packets: a file, a generator, or the journal.
     pub input: String,
-    /// Whether a journal was read: else the run was simulated.
+    /// Whether the answer is from a journal. False: the run was simulated.
     pub is_journal: bool,
-    /// The policies at the start of the run.
+    /// Policies at the start of the run.
     pub policy: String,
-    /// The number of cores.
+    /// Number of cores.
     pub cores: usize,
-    /// What became of the packets.
+    /// Fate of every packet of the run.
     pub packets: PacketFates,
-    /// The delays of the packets that left.
+    /// Delay of the packets that left, in ns. Packets of the warm-up do not count.
     pub delay_ns: DelayFigures,
-    /// What was asked about: `flow`, `packet` or `p99`.
+    /// Subject of the question: `flow`, `packet` or `p99`.
     pub asked: &'static str,
-    /// The flow, if one was asked about.
+    /// The flow of the question. `None`: the question is not about a flow.
     pub flow: Option<FlowStory>,
-    /// The packet.
+    /// The packet that is explained: that of the question, the slowest of the flow, or the one at
+    /// the p99.
     pub packet: PacketStory,
-    /// What the delays of the packets from the p99 on consist of.
+    /// Causes of the delay of the slowest packets: those whose delay is at least the p99.
     pub blame: BlameTable,
-    /// Where and how the input is damaged, if it is.
+    /// Damage of the input, in words. `None`: the input is intact.
     pub damage: Option<String>,
 }
 
-/// What became of the packets of a run.
+/// Number of packets of each fate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PacketFates {
-    /// All that came.
+    /// Packets that arrived.
     pub arrived: u64,
-    /// Those that left.
+    /// Packets that left.
     pub left: u64,
-    /// Those that their service consumed or dropped.
+    /// Packets that their service consumed or dropped.
     pub ended: u64,
-    /// Those that were dropped.
+    /// Packets that were dropped before their last service was complete.
     pub dropped: u64,
-    /// Those that were still there when the run or its journal ended.
+    /// Packets that had not left when the run or its journal ended.
     pub held: u64,
 }
 
@@ -53,29 +54,29 @@ pub struct PacketFates {
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DelayFigures {
-    /// The mean.
+    /// Mean, in ns.
     pub mean: f64,
-    /// 50 of 100 are at most this long.
+    /// Median, in ns.
     pub p50: u64,
-    /// 99 of 100.
+    /// 99th percentile, in ns.
     pub p99: u64,
-    /// The longest.
+    /// Maximum, in ns.
     pub max: u64,
 }
 
-/// How a flow fared.
+/// The account of a flow.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FlowStory {
-    /// Its name.
+    /// Protocol, addresses and ports of the flow.
     pub flow: String,
-    /// The fate of its packets.
+    /// Fate of every packet of the flow.
     pub packets: PacketFates,
-    /// Their delays.
+    /// Delay of the packets of the flow that left, in ns. Packets of the warm-up do not count.
     pub delay_ns: DelayFigures,
-    /// The cores that served them, with the number of packets.
+    /// Cores that served packets of the flow, with the number of packets.
     pub cores: Vec<CorePackets>,
-    /// What their delays consist of.
+    /// Causes of the delay of the packets of the flow that left.
     pub blame: BlameTable,
 }
 
@@ -83,41 +84,44 @@ pub struct FlowStory {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CorePackets {
-    /// The core.
+    /// Number of the core, from 0.
     pub core: u16,
-    /// Its packets.
+    /// Packets of the flow that the core served.
     pub packets: u64,
 }
 
-/// How a packet fared.
+/// The account of a packet.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PacketStory {
-    /// Its number among all that came, from 1.
+    /// Number of the packet among all that arrived, from 1.
     pub number: u64,
-    /// Its flow.
+    /// Protocol, addresses and ports of the flow of the packet.
     pub flow: String,
-    /// Its client.
+    /// Number of the client of the packet, from 0.
     pub client: u32,
-    /// Its length, in bytes.
+    /// Length of the packet, in bytes.
     pub length: u32,
-    /// When it came, since the start of the run.
+    /// Time of arrival, in ns since the start of the run.
     pub arrival_ns: u64,
-    /// Its fate: `left`, `ended`, `held`, or the reason why it was dropped.
+    /// Fate of the packet: `left`, `ended`, `held`, or the reason why it was dropped.
     pub fate: &'static str,
-    /// Its delay. `None`: it did not leave.
+    /// Delay of the packet, in ns. `None`: it did not leave.
     pub delay_ns: Option<u64>,
-    /// The part of the packets that left sooner.
+    /// Fraction of the packets that left with a shorter delay, from 0 to 1. `None`: the packet did
+    /// not leave.
     pub faster_fraction: Option<f64>,
-    /// The services that it went through.
+    /// Services that the packet went through, in order.
     pub hops: Vec<PacketHop>,
-    /// What its delay consists of; empty unless it left.
+    /// Causes of the delay of the packet. All values are 0 if it did not leave.
     pub blame: BlameTable,
-    /// What the policies knew.
+    /// Knowledge of the policies about the packet. It is incomplete if the input is a pipe, which
+    /// cannot be read twice.
     pub knew: PolicyKnowledge,
-    /// What would have made it otherwise.
+    /// The delay of the packet with one thing changed, one entry for each change. Empty: the packet
+    /// did not leave.
     pub otherwise: Vec<Alternative>,
-    /// All of it in sentences.
+    /// The same account in sentences.
     pub words: StoryWords,
 }
 
@@ -125,68 +129,71 @@ pub struct PacketStory {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PacketHop {
-    /// The service.
+    /// Name of the service.
     pub service: String,
-    /// The core.
+    /// Number of the core, from 0.
     pub core: u16,
-    /// Whether the packet before it on the core had another service.
+    /// Whether the core was cold: the packet is its first, or follows a packet of another service.
     pub cold: bool,
-    /// When it joined the queue.
+    /// Time at which the packet joined the queue, in ns since the start of the run.
     pub joined_ns: u64,
-    /// When the core was given it.
+    /// Time at which the core was given the packet, in ns since the start of the run.
     pub given_ns: u64,
-    /// When its service began.
+    /// Time at which the service began, in ns since the start of the run.
     pub begin_ns: u64,
-    /// When its service ended.
+    /// Time at which the service ended, in ns since the start of the run.
     pub end_ns: u64,
 }
 
-/// What policies knew of a packet when it came.
+/// Knowledge of the policies about a packet when it arrived.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PolicyKnowledge {
-    /// The policies in force.
+    /// Policies in force when the packet arrived.
     pub policy: String,
-    /// The core to which it was steered. `None`: none steers.
+    /// Number of the core to which the packet was steered, from 0. `None`: no policy steers, or the
+    /// packet was dropped on arrival.
     pub steered_to: Option<usize>,
-    /// What each core had when it came; empty where no policy steers.
+    /// State of each core when the packet arrived. Empty: no policy steers.
     pub cores: Vec<CoreAtArrival>,
-    /// The unit of the backlogs.
+    /// Unit of the backlogs: `ns`, `bytes` or `packets`.
     pub unit: &'static str,
-    /// The words of the steering policy.
+    /// The reasons of the steering policy, in words. `None`: it gives none.
     pub steering: Option<String>,
-    /// Its queue when it came.
+    /// The queue of the packet when it arrived.
     pub queue: QueueAtArrival,
-    /// The words of the sharing policy when it came.
+    /// The reasons of the sharing policy when the packet arrived, in words. `None`: it gives none.
     pub at_arrival: Option<String>,
-    /// The words of the sharing policy when it chose the packet.
+    /// The reasons of the sharing policy when it chose the packet for a core, in words. `None`: it
+    /// gives none.
     pub at_choice: Option<String>,
-    /// The cores of its service when it came; empty where cores are not allocated.
+    /// Numbers of the cores allocated to the service of the packet when it arrived. Empty: cores
+    /// are not allocated.
     pub cores_of_service: Vec<u16>,
 }
 
-/// What a core had when a packet came.
+/// The state of a core when a packet arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CoreAtArrival {
-    /// The core.
+    /// Number of the core, from 0.
     pub core: usize,
-    /// Its packets, waiting and in service.
+    /// Packets of the core, waiting and in service.
     pub packets: u32,
-    /// Their estimated work.
+    /// Estimated work of these packets, in the unit given by `unit`.
     pub backlog: u64,
 }
 
-/// A packet's story in sentences.
+/// The account of a packet in sentences.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StoryWords {
-    /// Which packet it is, and how long it took.
+    /// The packet and its delay.
     pub heading: String,
-    /// What was decided, and what the policies knew.
+    /// The decisions about the packet, and the knowledge of the policies.
     pub decided: Vec<String>,
-    /// What delayed it.
+    /// The causes of the delay.
     pub delayed: Vec<String>,
-    /// What would have made it otherwise.
+    /// The delay of the packet with one thing changed.
     pub otherwise: Vec<String>,
 }

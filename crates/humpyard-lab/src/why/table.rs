@@ -5,75 +5,77 @@ use serde::Serialize;
 use super::blame::{Behind, BehindFlow, Blamed, DelayParts, DispatcherParts, blame};
 use super::recorder::History;
 
-/// What the delays of some packets consist of. The parts add up to the whole.
+/// Causes of the delay of some packets. The parts add up to the whole.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BlameTable {
-    /// The number of packets.
+    /// Number of packets in this table.
     pub packets: u64,
-    /// The shortest of their delays.
+    /// Shortest delay of these packets, in ns.
     pub from_ns: u64,
-    /// All their delays together.
+    /// Sum of the delays, in ns.
     pub total_ns: u64,
-    /// Their mean delay.
+    /// Mean delay, in ns.
     pub mean_ns: f64,
-    /// The parts of all delays together.
+    /// Parts of the delay, each as a sum over the packets.
     pub parts: DelayParts,
-    /// The parts of `dispatcher_ns`.
+    /// Parts of `dispatcher_ns`, each as a sum over the packets.
     pub dispatcher: DispatcherParts,
-    /// The part of `waiting_ns` behind packets of the same flow.
+    /// Part of `waiting_ns` during which the core served packets of the same flow, in ns.
     pub own_flow_ns: u64,
-    /// Each part: its name, sum, mean, and fraction of the whole.
+    /// Parts of the delay with their names, one entry for each.
     pub causes: Vec<BlamePart>,
-    /// The flows that were waited behind longest.
+    /// Flows behind which the packets waited longest, in descending order, at most 8.
     pub flows: Vec<BlamedFlow>,
-    /// The other flows that were waited behind.
+    /// All other flows behind which the packets waited, together.
     pub other_flows: OtherFlows,
 }
 
-/// A part of delays.
+/// A part of the delay.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BlamePart {
-    /// `waiting`, `switching`, `dispatcher`, `service` or `exit`.
+    /// Name of the part: `waiting`, `switching`, `dispatcher`, `service` or `exit`.
     pub cause: &'static str,
-    /// Of all packets together.
+    /// Sum over all packets, in ns.
     pub total_ns: u64,
-    /// Of a packet.
+    /// Mean over all packets, in ns.
     pub mean_ns: f64,
-    /// Of the whole delay, from 0 to 1.
+    /// Fraction of the whole delay, from 0 to 1.
     pub fraction: f64,
 }
 
-/// A flow that was waited behind.
+/// A flow behind which packets waited.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BlamedFlow {
-    /// The flow.
+    /// Protocol, addresses and ports of the flow.
     pub flow: String,
-    /// Its packets, each as often as a packet waited behind it.
+    /// Packets of the flow that were served meanwhile. A packet counts once for each packet that
+    /// waited behind it.
     pub packets: u64,
-    /// Time for which packets waited behind it, together.
+    /// Time that the packets of this table waited behind the flow, as a sum, in ns.
     pub total_ns: u64,
-    /// Of a packet.
+    /// Time that a packet of this table waited behind the flow, on average, in ns.
     pub mean_ns: f64,
-    /// Of the whole delay, from 0 to 1.
+    /// Wait behind the flow as a fraction of the whole delay, from 0 to 1.
     pub fraction: f64,
 }
 
-/// Flows that were waited behind, together.
+/// All other flows behind which packets waited, together.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OtherFlows {
-    /// The number of flows.
+    /// Number of other flows.
     pub flows: u64,
-    /// As [`BlamedFlow::packets`].
+    /// Packets of the other flows that were served meanwhile. A packet counts once for each packet
+    /// that waited behind it.
     pub packets: u64,
-    /// As [`BlamedFlow::total_ns`].
+    /// Time that the packets of this table waited behind the other flows, as a sum, in ns.
     pub total_ns: u64,
-    /// As [`BlamedFlow::mean_ns`].
+    /// Time that a packet of this table waited behind the other flows, on average, in ns.
     pub mean_ns: f64,
-    /// As [`BlamedFlow::fraction`].
+    /// Wait behind the other flows as a fraction of the whole delay, from 0 to 1.
     pub fraction: f64,
 }
 
