@@ -58,7 +58,7 @@ pub struct Demo {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CallDelay {
-    /// The policy.
+    /// Name of the policy, with its parameters.
     pub policy: String,
     /// 99th percentile of the delay of calls in the simulation, in ns: the median over the
     /// repetitions.

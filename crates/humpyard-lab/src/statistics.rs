@@ -92,7 +92,7 @@ fn dropped(run: &RunResult) -> f64 {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PolicyStatistics {
-    /// The policy.
+    /// Name of the policy, with its parameters. If other policies took over, all names in order.
     pub policy: String,
     /// Number of repetitions counted. A repetition that ended early counts only if there is no
     /// other.

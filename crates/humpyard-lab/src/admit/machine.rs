@@ -15,7 +15,7 @@ pub struct Machine {
     #[serde(rename = "hand_over_ns", serialize_with = "ns")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub hand_over: Duration,
-    /// Packets that an engine has at a time, from 1.
+    /// Number of packets that an engine has at a time, from 1.
     pub in_flight: u32,
     /// Bound on the time that other programs take from the engines.
     pub taken: Taken,

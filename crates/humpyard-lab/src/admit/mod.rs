@@ -268,8 +268,8 @@ pub enum Lack {
         node: String,
         /// Number of engines that the flow needs.
         needed: f64,
-        /// Speed that would be enough, for the same number of engines. `None`: more than engines can
-        /// have.
+        /// Speed that would be enough, for the same number of engines. `None`: more than engines
+        /// can have.
         would_do_speed: Option<f64>,
     },
     /// Too little of the rate of a link is free.

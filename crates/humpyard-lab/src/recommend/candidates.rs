@@ -53,7 +53,7 @@ const OFFLINE: [&str; 1] = ["t-opt"];
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Skipped {
-    /// The policy.
+    /// Name of the policy, with its parameters.
     pub policy: String,
     /// The reason, in one line.
     pub because: String,

@@ -31,7 +31,7 @@ pub struct LoadCurve {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CurvePoint {
-    /// The policy.
+    /// Name of the policy, with its parameters.
     pub policy: String,
     /// Multiple of the requested traffic. 2: the same packets at twice the rate.
     pub multiplier: f64,

@@ -24,9 +24,9 @@ const WHAT: &str = "how many cores would do";
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Confidence {
-    /// The policy that was best in the search.
+    /// Name of the policy that was best in the search, with its parameters.
     pub policy: String,
-    /// The next best policy in the search, with other figures if there is one.
+    /// Name of the next best policy in the search, with other figures if there is one.
     pub other: String,
     /// Whether `policy` is also the best on the whole input.
     pub is_winner: bool,
@@ -51,7 +51,7 @@ pub struct Confidence {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Variation {
-    /// The policy.
+    /// Name of the policy, with its parameters.
     pub policy: String,
     /// Multiple of the requested traffic. 2: the same packets at twice the rate.
     pub multiplier: f64,

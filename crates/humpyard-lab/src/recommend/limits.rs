@@ -23,7 +23,7 @@ const WHAT: &str = "what breaks the goal";
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Limits {
-    /// The policy.
+    /// Name of the policy, with its parameters.
     pub policy: String,
     /// Greatest multiple of the traffic found to keep the goal. `None`: even a quarter of the
     /// traffic breaks it.

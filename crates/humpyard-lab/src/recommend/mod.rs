@@ -110,7 +110,7 @@ pub struct Kept {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finalist {
-    /// The policy.
+    /// Name of the policy, with its parameters.
     pub policy: String,
     /// Other candidates that decided alike. Under each seed, all their figures were identical on
     /// all packets searched.
@@ -191,7 +191,7 @@ pub struct Recommendation {
     /// the winner keeps it, and is worth it. `no_policy_holds`: no policy keeps the goal with these
     /// cores.
     pub advice: Advice,
-    /// The policy to run.
+    /// Name of the policy to run, with its parameters.
     pub policy: String,
     /// Bounds of the goal that do not tell policies apart on this traffic, because the delays of
     /// all policies are far below them.

@@ -37,7 +37,7 @@ pub struct Sizing {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CoreCount {
-    /// The policy.
+    /// Name of the policy, with its parameters.
     pub policy: String,
     /// Multiple of the requested traffic. 2: the same packets at twice the rate.
     pub multiplier: f64,

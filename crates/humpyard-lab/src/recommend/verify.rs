@@ -38,7 +38,7 @@ const WARM_UP: Duration = Duration::from_millis(50);
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verified {
-    /// The policy.
+    /// Name of the policy, with its parameters.
     pub policy: String,
     /// Figures of the simulation.
     pub promised: MeasuredFigures,

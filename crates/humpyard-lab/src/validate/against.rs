@@ -40,7 +40,7 @@ struct SavedFigure {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Drift {
-    /// The policy.
+    /// Name of the policy, with its parameters.
     pub policy: String,
     /// Name of the figure: `throughput`, `utilization`, `p50`, `p99` or `loss`.
     pub figure: &'static str,

@@ -81,7 +81,7 @@ pub struct Compared {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PolicyValidation {
-    /// The policy.
+    /// Name of the policy, with its parameters.
     pub policy: String,
     /// Number of packets of one run.
     pub packets: u64,
