@@ -161,7 +161,8 @@ pub struct MeasuredFigures {
     /// left, from 0 to 1.
     #[serde(rename = "out_of_order_fraction")]
     pub out_of_order: f64,
-    /// Packets dropped before service, as a fraction of the packets that came in, from 0 to 1.
+    /// Packets dropped before their last service was complete, as a fraction of the packets that
+    /// came in, from 0 to 1.
     #[serde(rename = "dropped_fraction")]
     pub loss: f64,
     /// Jain's fairness index of service divided by weight over the clients, from 0 to 1. 1: all are
