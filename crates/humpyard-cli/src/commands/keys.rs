@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use humpyard::lab::metrics::{Family, families};
 use humpyard::lab::schema::{DOCUMENTS, Document};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// The name by which `explain` finds the metrics.
 pub(crate) const METRICS: &str = "metrics";
@@ -36,7 +36,7 @@ pub(crate) fn find(name: &str) -> Option<Document> {
 
 /// Returns the keys of a document as text: `key: type`, then the meaning.
 pub(crate) fn text(document: Document) -> String {
-    let schema = (document.schema)();
+    let schema = joined((document.schema)());
     let keys = Keys { schema: &schema };
     let mut text = format!("{} (document)\n\ndoes        {}\n\n", document.name, document.summary);
     keys.write(&mut text, "", &schema, &keys.homes());
@@ -149,6 +149,27 @@ fn type_name(kind: &Value) -> &'static str {
         Some("object") => "object",
         _ => "any",
     }
+}
+
+/// Returns the schema with each choice of objects, told apart by a key, as one object with the keys of all.
+fn joined(mut schema: Value) -> Value {
+    let types = schema["$defs"].as_object_mut();
+    for of in types.into_iter().flat_map(|types| types.values_mut()) {
+        let Some(choices) = of["oneOf"].as_array() else { continue };
+        let mut keys = Map::new();
+        for (key, value) in choices.iter().filter_map(|choice| choice["properties"].as_object()).flatten() {
+            let tags = choices.iter().map(|choice| &choice["properties"][key]["const"]);
+            let tags: Vec<Value> = tags.filter(|tag| !tag.is_null()).cloned().collect();
+            let value = if tags.is_empty() { value.clone() } else { json!({ "enum": tags }) };
+            keys.entry(key.clone()).or_insert(value);
+        }
+        if !keys.is_empty() {
+            let is_always = |key: &&String| choices.iter().all(|choice| choice["properties"].get(*key).is_some());
+            let required: Vec<&String> = keys.keys().filter(is_always).collect();
+            *of = json!({ "required": required, "properties": keys });
+        }
+    }
+    schema
 }
 
 /// Returns the keys of an object: the path and schema of each, and whether it is always there.

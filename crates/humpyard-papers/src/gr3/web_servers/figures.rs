@@ -23,9 +23,9 @@ rows! {
     ) {
         text policy = policy, integer processors = processors, integer draw = draw, integer server = server + 1,
         integer weight = weight.get(), integer slot = slot, integer service = service,
-        integer process_gap_longest = process.gap_longest, real process_error_min = to_millionths(process.error_min),
-        real process_error_max = to_millionths(process.error_max), integer server_gap_longest = all.gap_longest,
-        real server_error_min = to_millionths(all.error_min), real server_error_max = to_millionths(all.error_max),
+        integer process_gap_longest = process.gap_longest, real process_error_min = to_thousandths(process.error_min),
+        real process_error_max = to_thousandths(process.error_max), integer server_gap_longest = all.gap_longest,
+        real server_error_min = to_thousandths(all.error_min), real server_error_max = to_thousandths(all.error_max),
     }
 }
 
@@ -165,8 +165,8 @@ pub(super) static SERVERS: [WebServers; 8] = [
 ];
 
 /// Rounds quanta, because more digits would fill half of a data file without use.
-fn to_millionths(quanta: f64) -> f64 {
-    (quanta * 1e6).round() / 1e6
+fn to_thousandths(quanta: f64) -> f64 {
+    (quanta * 1e3).round() / 1e3
 }
 
 /// Asks a policy for a schedule of these processes. Returns rows of [`COLUMNS`]: one for each service of the
@@ -226,7 +226,7 @@ impl Experiment for WebServers {
     }
 
     fn version(&self) -> u32 {
-        3
+        4
     }
 
     fn parts(&self, scale: Scale) -> usize {
