@@ -52,10 +52,11 @@ pub struct Summary {
     pub elements: Option<ElementsSummary>,
     /// One entry for each service.
     pub services: Vec<ServiceSummary>,
-    /// Fraction of packets, from 0 to 1, served on a core whose previous packet had another
-    /// service.
+    /// Fraction, from 0 to 1, of the services of packets that began on a cold core: its previous
+    /// packet had another service, or there was none.
     pub cold_fraction: f64,
-    /// Number of times that a core switched from one service to another.
+    /// Number of times that an allocation gave a core to another service. 0 without an allocation
+    /// that moves cores.
     pub switches: u64,
     /// The whole distribution of the delay, for plots: the greatest delay in each bucket in ns, and
     /// its number of packets ([`Histogram::counts`]). The result document leaves it out and has
@@ -176,8 +177,7 @@ impl Late {
 #[non_exhaustive]
 pub struct OrderSummary {
     /// The order that the run promises. `exit`: the exit puts the packets of each flow back in
-    /// order. `hold`: a client has one packet in service at a time. `free`: none. The host sets it;
-    /// else it is `free`.
+    /// order. `hold`: a client has one packet in service at a time. `free`: none.
     pub promised: &'static str,
     /// Packets that left after a later packet of their flow.
     pub out_of_order: u64,
@@ -247,7 +247,7 @@ pub struct CoreSummary {
     pub utilization: f64,
     /// Packets that the core served.
     pub packets: u64,
-    /// Number of times that the core switched to another service.
+    /// Number of times that an allocation gave the core to another service; see `cold` for packets.
     pub switches: u64,
     /// Packets that found the core cold: the core's first, and those after a packet of another
     /// service.

@@ -135,7 +135,7 @@ fn undecided(facts: &Facts) -> Vec<Finding> {
     };
     let served = served(facts);
     if ranked.iter().all(|policy| is_same(policy)) {
-        let text = "All policies did exactly the same in every run.";
+        let text = "No delay, loss, order or throughput differs between the policies, in any run.";
         return vec![Finding::new(Topic::Same, text)];
     }
     let text = match facts.outcome(Figure::Delay) {
@@ -226,7 +226,7 @@ mod tests {
         let hot = RunFacts { busy: vec![1.0, 0.1, 0.1, 0.1], ..slow(90_000.0) };
         assert!(of(run(), hot).contains("under b, which kept one core busy 100 % of the time."));
         assert!(of(run(), slow(51_000.0)).starts_with("Alike: Delays do not differ"));
-        assert!(of(run(), run()).starts_with("Same: All policies did exactly the same"));
+        assert!(of(run(), run()).starts_with("Same: No delay, loss, order or throughput differs"));
         let typical = RunFacts { p50: 5_000.0, ..slow(90_000.0) };
         let sooner =
             "The typical packet was done sooner under b in this one run: half within 5.00 us, against 10.0 us.";

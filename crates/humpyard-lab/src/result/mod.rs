@@ -504,7 +504,7 @@ pub struct Measured {
     /// Longest pause of the run while a policy took over, in ns. 0: no policy took over.
     pub swap_pause_max_ns: u64,
     /// Decision time as a fraction of decision and processing time, from 0 to 1. Each packet counts
-    /// as two decisions of mean length.
+    /// as two decisions of mean length. In a simulation the processing time is virtual.
     pub overhead_fraction: f64,
     /// One entry for each dispatcher. Empty in virtual time.
     pub dispatchers: Vec<DispatcherLoad>,

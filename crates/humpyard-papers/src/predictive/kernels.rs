@@ -215,7 +215,11 @@ const LINEAR: &[Figure] = &[
     Figure {
         claim: "predictive-table1-gamma",
         of: |data| {
-            let of = |application| measured(data, application).mean("bytes_out_over_in");
+            let of = |application| {
+                let bytes = |row: TableRow<'_>| row.number("bytes");
+                let out: f64 = measured(data, application).map(|row| row.number("bytes_out_over_in") * bytes(row)).sum();
+                out / measured(data, application).map(bytes).sum::<f64>()
+            };
             ["forward", "encrypt", "fec"].map(of).into()
         },
     },

@@ -12,7 +12,7 @@ use humpyard_lab::LabError;
 use humpyard_plot::BarPlot;
 
 const TOTAL: u32 = 1 << 18;
-/// The fewest and the most clients of the paper's surfaces: errors are largest at one of them.
+/// The fewest and the most clients of the paper's surfaces.
 const CLIENTS: [usize; 2] = [32, 8192];
 const LAWS: [(&str, WeightLaw); 5] = [
     ("uniform, 0 to 1", WeightLaw::Uniform),
