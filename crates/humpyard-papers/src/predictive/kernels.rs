@@ -217,7 +217,8 @@ const LINEAR: &[Figure] = &[
         of: |data| {
             let of = |application| {
                 let bytes = |row: TableRow<'_>| row.number("bytes");
-                let out: f64 = measured(data, application).map(|row| row.number("bytes_out_over_in") * bytes(row)).sum();
+                let out: f64 =
+                    measured(data, application).map(|row| row.number("bytes_out_over_in") * bytes(row)).sum();
                 out / measured(data, application).map(bytes).sum::<f64>()
             };
             ["forward", "encrypt", "fec"].map(of).into()
