@@ -458,7 +458,7 @@ mod tests {
     fn the_older_text_names_counters_in_all_lines() {
         let text = plain(&open_metrics(run()));
         for line in [
-            "# HELP humpyard_packets_received_total Packets that came in, those that interfaces dropped among them.",
+            "# HELP humpyard_packets_received_total Packets that came in, including those that interfaces dropped.",
             "# TYPE humpyard_packets_received_total counter",
             "humpyard_packets_received_total 5",
             "# TYPE humpyard_build_info gauge",
