@@ -52,6 +52,7 @@
 //! | `sim` | the simulator and its traffic | `sim`, `traffic` |
 //! | `live` | the data plane, services and interfaces | `runtime`, `services`, `wire`, `traffic` |
 //! | `lab` | runs, comparisons, recommendations, experiments | `lab`, `papers` |
+//! | `schema` | JSON schemas of results: `lab::schema` | |
 //! | `vectorscan`, `transcode` | what needs a library of the system | |
 //!
 //! `examples/` has whole programs: a thread pool, an event loop, a server on tokio, your own

@@ -154,7 +154,7 @@ fn packets(to: &mut Writer<'_>, run: &Snapshot) -> fmt::Result {
 fn dispatchers(to: &mut Writer<'_>, dispatchers: &[Dispatcher]) -> fmt::Result {
     let names: Vec<String> = (0..dispatchers.len()).map(|number| number.to_string()).collect();
     let busy = names.iter().zip(dispatchers).map(|(name, one)| (label("dispatcher", name), seconds(one.busy_ns)));
-    let help = "Time in which a dispatcher worked rather than waited. Near a rate of 1 it is the bottleneck, or its processor.";
+    let help = "Time in which a dispatcher worked rather than waited. Near a rate of 1, it is the bottleneck.";
     to.counter("dispatcher_busy", help, SECONDS, busy)
 }
 

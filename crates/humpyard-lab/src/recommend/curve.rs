@@ -36,6 +36,7 @@ pub struct CurvePoint {
     /// Multiple of the requested traffic. 2: the same packets at twice the rate.
     pub multiplier: f64,
     /// Value of the figure, in ns. Infinite (in JSON: null) if too many packets were lost.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub delay_ns: f64,
     /// Whether the policy keeps all bounds of the goal.
     pub holds: bool,

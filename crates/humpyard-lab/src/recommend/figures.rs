@@ -138,21 +138,26 @@ pub struct MeasuredFigures {
     /// Median delay over all packets offered, in ns. Infinite (in JSON: null) if too many packets
     /// were lost.
     #[serde(rename = "delay_p50_ns")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub p50_ns: f64,
     /// 90th percentile of the delay over all packets offered, in ns. Infinite (in JSON: null) if
     /// too many packets were lost.
     #[serde(rename = "delay_p90_ns")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub p90_ns: f64,
     /// 99th percentile of the delay over all packets offered, in ns. Infinite (in JSON: null) if
     /// too many packets were lost.
     #[serde(rename = "delay_p99_ns")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub p99_ns: f64,
     /// 99.9th percentile of the delay over all packets offered, in ns. Infinite (in JSON: null) if
     /// too many packets were lost.
     #[serde(rename = "delay_p999_ns")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub p999_ns: f64,
     /// Longest delay, in ns. Infinite (in JSON: null) if packets were lost.
     #[serde(rename = "delay_max_ns")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub max_ns: f64,
     /// Jitter: the standard deviation of the time between departures of a flow, in ns, averaged
     /// over the flows.
