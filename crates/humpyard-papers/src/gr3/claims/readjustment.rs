@@ -2,6 +2,7 @@
 //! them. PROPORTIONAL_SHARE section 4.3, the GR3 paper's sections 3.3, 4.2 and 6.
 
 use core::cmp::Ordering;
+use core::ops::Range;
 
 use humpyard_core::id::{ClientId, Id};
 use humpyard_core::random::{Random, Seed};
@@ -26,7 +27,8 @@ rows! {
     } => {
         text law = law, integer clients = clients, integer processors = processors, integer draws = draws,
         real infeasible_mean = mean(sums.infeasible), real sorting_all_mean = mean(sums.sorting_all),
-        real sorting_group_mean = mean(sums.sorting_group), real partition_mean = mean(sums.partition),
+        real sorting_group_mean = mean(sums.sorting_group), real recursion_mean = mean(sums.recursion),
+        real partition_mean = mean(sums.partition),
         integer draws_that_differ = sums.differ,
     }
 }
@@ -85,11 +87,12 @@ impl Experiment for Readjustment {
             figure: "sections 3.3, 4.2 and 6, on feasible weights",
             title: "comparisons that it takes to make weights feasible",
             description: "A client that is entitled to more than one of P processors gets the mean of what lighter \
-                ones have for each processor that is left. Three ways to find such clients: sorting all N by weight; \
+                ones have for each processor that is left. Four ways to find such clients: sorting all N by weight; \
                 finding the one group of GR3 of which some may be and some not, and sorting that; the same, with the \
-                median instead of sorting, as gr3mp and sfs here do. Counted are comparisons of two weights, in the \
-                mean of all draws, where all weights are new: a sorted list that is kept needs O(log N) for each \
-                client that comes. Weights are uniform (1 to 2^20), of a Pareto law (up to 2^30), or light (1 to 40) \
+                paper's recursive partition around the median instead of sorting; and the partition of gr3mp and sfs \
+                here, whose library sorts 16 clients or fewer by insertion. Counted are comparisons of two weights, \
+                in the mean of all draws, where all weights are new: a sorted list that is kept needs O(log N) for \
+                each client that comes. Weights are uniform (1 to 2^20), of a Pareto law (up to 2^30), or light (1 to 40) \
                 but for 3P / 4 (threshold) or 2P - 1 (crowd) of one group, which are about as heavy as can be. The \
                 paper has no figure, but says what the comparisons are in proportion to.",
             columns: COLUMNS,
@@ -137,6 +140,7 @@ impl Experiment for Readjustment {
             lines: vec![
                 few("sorting_all_mean", "sorting all"),
                 few("sorting_group_mean", "sorting a group"),
+                few("recursion_mean", "the paper's recursive partition"),
                 few("partition_mean", "partition"),
                 line("partition, 128 processors".to_owned(), "partition_mean", 128),
             ],
@@ -164,7 +168,7 @@ static FIGURES: [Figure; 2] = [
         of: |data| {
             let ratio = |processors| {
                 let of = |column| of_crowd(data, CLIENTS[5], processors, column);
-                of("partition_mean") / of("sorting_group_mean")
+                of("recursion_mean") / of("sorting_group_mean")
             };
             vec![ratio(2).min(ratio(8))]
         },
@@ -177,17 +181,19 @@ struct Counts {
     infeasible: u64,
     sorting_all: u64,
     sorting_group: u64,
+    recursion: u64,
     partition: u64,
     differ: u32,
 }
 
 impl Counts {
-    /// Makes weights feasible by each of the three methods.
+    /// Makes weights feasible by each of the four methods.
     fn add(&mut self, weights: &[u32], processors: usize) {
         let by_sorting = by_sorting(weights, processors, &mut self.sorting_all);
         let by_group = by_groups(weights, processors, &mut self.sorting_group);
+        let by_recursion = by_recursion(weights, processors, &mut self.recursion);
         let by_partition = by_partition(weights, processors, &mut self.partition);
-        self.differ += u32::from(by_sorting != by_group || by_sorting != by_partition);
+        self.differ += u32::from([by_group, by_recursion, by_partition].iter().any(|by| *by != by_sorting));
         let changed = by_sorting.iter().zip(weights).filter(|&(&feasible, &weight)| feasible != given(weight));
         self.infeasible += changed.count() as u64;
     }
@@ -230,6 +236,84 @@ fn first_too_heavy<'a>(order: &'a [usize], weights: &[u32], processors: usize, m
 
 /// By groups, of which the last is sorted.
 fn by_groups(weights: &[u32], processors: usize, comparisons: &mut u64) -> Vec<Ratio> {
+    with_last_group(weights, processors, |group, left, rest| {
+        group.sort_by(|&one, &other| counted(comparisons, weights[one], weights[other]));
+        let (few, others) = first_too_heavy(group, weights, left, rest);
+        (few.len(), others)
+    })
+}
+
+/// By groups, of which the last is partitioned around its median again and again, as the paper has it.
+fn by_recursion(weights: &[u32], processors: usize, comparisons: &mut u64) -> Vec<Ratio> {
+    with_last_group(weights, processors, |group, left, rest| recursion(group, weights, left, rest, comparisons))
+}
+
+/// PROPORTIONAL_SHARE 4.3, `infeasible`: moves those clients of a group to the front that are too heavy for one of the
+/// processors. Returns their number, and the weight of all others.
+fn recursion(
+    group: &mut [usize],
+    weights: &[u32],
+    processors: usize,
+    rest: u64,
+    comparisons: &mut u64,
+) -> (usize, u64) {
+    if group.is_empty() {
+        return (0, rest);
+    }
+    let median = split_at_median(group, weights, comparisons);
+    let sum = |clients: &[usize]| clients.iter().map(|&client| u64::from(weights[client])).sum::<u64>();
+    let heavier = sum(&group[..median.start]);
+    let left = processors - median.start.min(processors);
+    if left > 0 && u64::from(weights[group[median.start]]) * left as u64 <= rest - heavier {
+        return recursion(&mut group[..median.start], weights, processors, rest, comparisons);
+    }
+    let others = rest - heavier - sum(&group[median.clone()]);
+    let left = processors - median.end.min(processors);
+    let (count, others) = recursion(&mut group[median.end..], weights, left, others, comparisons);
+    (median.end + count, others)
+}
+
+/// Moves clients heavier than the median to the front, and lighter ones to the end. Returns the places of those that
+/// weigh as much. Hoare's selection: the part that holds the middle is split around the weight at its own middle.
+fn split_at_median(group: &mut [usize], weights: &[u32], comparisons: &mut u64) -> Range<usize> {
+    let (mut first, mut end) = (0, group.len());
+    loop {
+        let pivot = (first + end) / 2;
+        group.swap(first, pivot);
+        let weight = weights[group[first]];
+        let (mut equal, mut at, mut lighter) = (first, first + 1, end);
+        while at < lighter {
+            match counted(comparisons, weights[group[at]], weight) {
+                Ordering::Less => {
+                    group.swap(equal, at);
+                    (equal, at) = (equal + 1, at + 1);
+                }
+                Ordering::Equal => at += 1,
+                Ordering::Greater => {
+                    lighter -= 1;
+                    group.swap(at, lighter);
+                }
+            }
+        }
+        let middle = group.len() / 2;
+        if middle < equal {
+            end = equal;
+        } else if middle >= lighter {
+            first = lighter;
+        } else {
+            return equal..lighter;
+        }
+    }
+}
+
+/// Makes weights feasible by groups. In the last group, some clients may be too heavy and some not: `of_last` moves
+/// those that are too heavy for one of the processors left to the front, and returns their number and the weight of
+/// all others.
+fn with_last_group(
+    weights: &[u32],
+    processors: usize,
+    mut of_last: impl FnMut(&mut [usize], usize, u64) -> (usize, u64),
+) -> Vec<Ratio> {
     let mut groups: [Vec<usize>; 32] = Default::default();
     (0..weights.len()).for_each(|client| groups[weights[client].ilog2() as usize].push(client));
     let sum = |clients: &[usize]| clients.iter().map(|&client| u64::from(weights[client])).sum::<u64>();
@@ -243,9 +327,8 @@ fn by_groups(weights: &[u32], processors: usize, comparisons: &mut u64) -> Vec<R
             continue;
         }
         if group.len() < 2 * left {
-            group.sort_by(|&one, &other| counted(comparisons, weights[one], weights[other]));
-            let (few, others) = first_too_heavy(group, weights, left, rest);
-            infeasible.extend_from_slice(few);
+            let (count, others) = of_last(group, left, rest);
+            infeasible.extend_from_slice(&group[..count]);
             rest = others;
         }
         break;
@@ -287,7 +370,7 @@ mod tests {
     #[test]
     fn comparisons_grow_with_processors_by_partition_and_as_n_log_n_by_sorting() {
         let data = quick(&Readjustment);
-        assert_eq!(data.rows().total("draws_that_differ"), 0.0, "the three ways agree");
+        assert_eq!(data.rows().total("draws_that_differ"), 0.0, "the four ways agree");
         assert!(data.rows().all(|row| row.number("partition_mean") <= MOST * row.number("processors")));
         let rows = data.rows_of("law", "uniform").at("processors", 8.0);
         let proportion: Vec<f64> = rows
@@ -302,7 +385,7 @@ mod tests {
     fn all_ways_find_what_the_specification_has() {
         let weights = [100, 60, 3, 3, 2, 2, 1, 1];
         let expected: Vec<Ratio> = [(12, 2), (12, 2), (3, 1), (3, 1), (2, 1), (2, 1), (1, 1), (1, 1)].to_vec();
-        for way in [by_sorting, by_groups, by_partition] {
+        for way in [by_sorting, by_groups, by_recursion, by_partition] {
             let mut comparisons = 0;
             assert_eq!(way(&weights, 4, &mut comparisons), expected);
         }
