@@ -90,8 +90,9 @@ pub(crate) fn simulate_anywhere(config: &RunConfig, control: &mut Control<'_>) -
         }
         return simulate_work(config, services, control);
     }
-    simulated(config, control, |control| {
-        let pacer = pacer(config, config.cores.max(1), control)?.ok_or_else(setup::no_line_rate)?;
+    let room = setup::with_room_for_input(config);
+    simulated_in(config, &room, control, |control| {
+        let pacer = pacer(&room, config.cores.max(1), control)?.ok_or_else(setup::no_line_rate)?;
         Ok(Feed { pacer, source: setup::source(config)?, timing: setup::timing(config)? })
     })
 }
@@ -103,13 +104,23 @@ pub(crate) fn simulated(
     control: &mut Control<'_>,
     input: impl FnOnce(&mut Control<'_>) -> Result<Feed, LabError>,
 ) -> Result<RunResult, LabError> {
+    simulated_in(config, config, control, input)
+}
+
+/// As [`simulated`], with room for as many packets and flows as `room` says, which are enough for the input.
+fn simulated_in(
+    config: &RunConfig,
+    room: &RunConfig,
+    control: &mut Control<'_>,
+    input: impl FnOnce(&mut Control<'_>) -> Result<Feed, LabError>,
+) -> Result<RunResult, LabError> {
     setup::check_simulated(config)?;
     let cores = config.cores.max(1);
     services(config)?;
     // First, for it names services that there are not.
     setup::costs(config)?;
-    let classifier = setup::classifier(config)?;
-    let setup = setup::scheduler_config(config, cores, classifier.clients_max())?;
+    let classifier = setup::classifier(room)?;
+    let setup = setup::scheduler_config(room, cores, classifier.clients_max())?;
     let (outcome, link, timeline_cut) = {
         let (measured, records) = setup::measured(config, &setup)?;
         let (measured, names) = observed(measured, &setup, config, control);
@@ -572,6 +583,7 @@ fn busy_ns(summary: &Summary) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
 
     #[test]
     fn who_routes_knows_the_mtu_unless_told_another() {
@@ -584,6 +596,37 @@ mod tests {
         assert_eq!(with("forward", Some(65_536)), "forward", "the loopback interface takes every packet");
         assert_eq!(with("pass", Some(1400)), "pass");
         assert!(prepare(&with_mtu(&"forward".parse().expect("a service"), Some(1400))).is_ok());
+    }
+
+    /// Returns the document of a simulation without what is measured. `fits`: with room for the input alone.
+    fn document(config: &RunConfig, fits: bool) -> serde_json::Value {
+        let (stop, mut progress) = (AtomicBool::new(false), |_, _| {});
+        let mut control = Control::new(&stop, &mut progress);
+        let result = if fits {
+            simulate_anywhere(config, &mut control)
+        } else {
+            simulated(config, &mut control, |control| {
+                let pacer = pacer(config, config.cores, control)?.ok_or_else(setup::no_line_rate)?;
+                Ok(Feed { pacer, source: setup::source(config)?, timing: setup::timing(config)? })
+            })
+        };
+        let mut document = serde_json::to_value(result.expect("a result")).expect("a document");
+        document["measured"].take();
+        document
+    }
+
+    #[test]
+    fn room_for_the_input_alone_changes_no_result() {
+        let families = [AnySteer::entries(), AnyShare::entries(), AnyAllocate::entries()];
+        for policy in families.iter().flatten().map(|entry| entry.info.name) {
+            for input in ["gen:messages:packets=400", "gen:poisson:packets=90,flows=300"] {
+                let mut config = RunConfig::new(Host::Sim, input, policy.parse().expect("a policy"));
+                (config.cores, config.rate) = (3, Rate::Load { load: 1.2, of: None });
+                let fits = setup::with_room_for_input(&config).flows < config.flows;
+                assert_eq!(fits, !config.policy.counts_clients(), "{policy}");
+                assert_eq!(document(&config, true), document(&config, false), "{policy} of {input}");
+            }
+        }
     }
 
     #[test]

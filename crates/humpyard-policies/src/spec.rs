@@ -287,6 +287,13 @@ impl PolicySpec {
         self.shares() && !matches!(self.sharing(), "lap" | "t-opt" | "darc")
     }
 
+    /// Whether decisions depend on how many clients there can be: on a rate reserved for each of
+    /// them, on the sum of all their weights, on precision that shrinks with their number. The
+    /// program's own policies may do so, too.
+    pub fn counts_clients(&self) -> bool {
+        matches!(self.sharing(), "virtual-clock" | "strr" | "darc" | "gr3mp") || self.own().next().is_some()
+    }
+
     /// Whether the policy must know all packets before it serves the first. Only a simulation can
     /// do that: it lets all packets arrive at the start.
     pub fn is_offline(&self) -> bool {

@@ -84,6 +84,10 @@ impl<S: Source> Source for First<S> {
         Some(self.source.progress().map_or(given, |read| read.max(given)))
     }
 
+    fn packets_left(&self) -> Option<u64> {
+        Some(self.source.packets_left().map_or(self.left, |left| left.min(self.left)))
+    }
+
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         self.source.descriptors()
     }

@@ -160,6 +160,12 @@ impl Source for Repeat {
         let within = self.source.progress()?;
         Some((self.round as f64 + within) / self.rounds as f64)
     }
+
+    fn packets_left(&self) -> Option<u64> {
+        let left = self.source.packets_left()?;
+        let rounds_left = self.rounds - self.round - 1;
+        if rounds_left == 0 { Some(left) } else { (self.packets + left).checked_mul(rounds_left)?.checked_add(left) }
+    }
 }
 
 #[cfg(test)]
@@ -174,6 +180,7 @@ mod tests {
             times.push(frame.time.as_ns());
         }
         assert_eq!(repeat.progress(), Some(1.0));
+        assert!(repeat.packets_left().is_none_or(|left| left == 0));
         times
     }
 

@@ -109,6 +109,11 @@ pub trait Source {
         None
     }
 
+    /// Returns the most packets that are still to come. `None`: it is not known.
+    fn packets_left(&self) -> Option<u64> {
+        None
+    }
+
     /// Returns descriptors that become readable when [`Source::poll`] may have a frame again, for callers that
     /// sleep. Empty if the source never blocks, or has none.
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
@@ -226,6 +231,10 @@ impl<S: Source + ?Sized> Source for Box<S> {
 
     fn progress(&self) -> Option<f64> {
         (**self).progress()
+    }
+
+    fn packets_left(&self) -> Option<u64> {
+        (**self).packets_left()
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {

@@ -213,6 +213,10 @@ impl Source for TableSource {
     fn progress(&self) -> Option<f64> {
         Some(self.given as f64 / self.table.packets.max(1) as f64)
     }
+
+    fn packets_left(&self) -> Option<u64> {
+        Some(self.table.packets - self.given)
+    }
 }
 
 /// Writes a packet of a flow as a frame.

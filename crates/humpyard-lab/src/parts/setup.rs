@@ -1,6 +1,7 @@
 //! The scheduler of a run with its configuration and measurements, its cores, services and ports.
 
 use core::time::Duration;
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::absolute;
 use std::sync::Arc;
@@ -60,6 +61,22 @@ pub(crate) fn check_flows(config: &RunConfig) -> Result<(), LabError> {
         "@flows ({}) must be greater than @buffer ({}){more}, so that a new flow always finds room",
         config.flows, config.buffer
     )))
+}
+
+/// Returns the configuration with room for no more packets and flows than the input has, if it says how many, as
+/// generators and tables do, and if no policy decides by the number of clients. Tables for 65,536 flows take a hundred times as long to set up as a hundred packets take to simulate.
+pub(crate) fn with_room_for_input(config: &RunConfig) -> Cow<'_, RunConfig> {
+    let is_made = config.table.is_some() || config.inputs().iter().all(|input| input.starts_with("gen:"));
+    let mut policies = config.swaps.iter().map(|(_, policy)| policy).chain([&config.policy]);
+    let may_fit = is_made && !policies.any(PolicySpec::counts_clients);
+    // What is wrong with options or input is said where they are used.
+    let source = if may_fit && check_flows(config).is_ok() { source(config).ok() } else { None };
+    let Some(most) = source.and_then(|source| source.packets_left()) else { return Cow::Borrowed(config) };
+    let most = usize::try_from(most).unwrap_or(usize::MAX).max(1);
+    // Flows: one for each packet, and for each that waits at a link, and one more, as `check_flows` demands.
+    let flows = config.flows.min(most.saturating_mul(2).saturating_add(1));
+    let buffer = config.buffer.min(most);
+    Cow::Owned(RunConfig { flows, buffer, ..config.clone() })
 }
 
 /// Returns the classifier of a run.

@@ -256,6 +256,10 @@ impl Source for Messages {
     fn progress(&self) -> Option<f64> {
         Some(if self.packets == 0 { 1.0 } else { self.made as f64 / self.packets as f64 })
     }
+
+    fn packets_left(&self) -> Option<u64> {
+        Some(self.packets - self.made)
+    }
 }
 
 impl Conversation {

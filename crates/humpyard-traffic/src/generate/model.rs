@@ -157,6 +157,10 @@ impl<M: Model, L: Looks<M::Packet>> Source for Generator<M, L> {
     fn progress(&self) -> Option<f64> {
         Some(if self.packets == 0 { 1.0 } else { self.made as f64 / self.packets as f64 })
     }
+
+    fn packets_left(&self) -> Option<u64> {
+        Some(self.packets - self.made)
+    }
 }
 
 /// One of several sources of packets to merge: a model, or a source that draws several packets at once.
