@@ -10,6 +10,7 @@ use humpyard_core::random::Seed;
 use humpyard_core::unit::{Weight, WorkUnit};
 use humpyard_policies::spec::PolicySpec;
 use humpyard_runtime::Overload;
+use humpyard_text::quantity::show_duration;
 use humpyard_topology::TopologyChoice;
 use humpyard_traffic::classify::Granularity;
 use humpyard_traffic::rule::parse_local;
@@ -33,7 +34,7 @@ use crate::option::Takes::{Number, OneOf, Text, Time, Whole};
 use crate::option::Times::{Commas, Once, Several};
 use crate::option::{
     CORES, LIVE, LIVE_AND_SIM, LIVE_ONLY, NONE, ORDER, OptionOf, POLICY, RECORDS, RUN, RUN_AND_SIM, RunCommand,
-    SERVICES, TRAFFIC, apply, limit, list, ns, time_of_service,
+    SERVICES, TRAFFIC, apply, limit, list, time_of_service,
 };
 use crate::timeline::TimelineChoice;
 
@@ -198,7 +199,7 @@ pub const OPTIONS: &[RunOption] = &[
     .group(CORES)
     .of(LIVE_AND_SIM)
     .reads(|config, given| given.time().map(|time| config.hand_over = Some(time)))
-    .shows(|config| config.hand_over.map(ns)),
+    .shows(|config| config.hand_over.map(show_duration)),
     RunOption::new(
         "clock",
         "The clock of the run: that of the machine, or a virtual one by which work takes what @costs says [default: real]",
@@ -335,7 +336,7 @@ pub const OPTIONS: &[RunOption] = &[
         .reads(|config, given| given.by_service(time_of_service).map(|times| config.tolerances = times))
         .shows(|config| {
             Some(list(config.services.iter().map(|choice| {
-                format!("{}={}", choice.name, ns(config.tolerance(&choice.name)))
+                format!("{}={}", choice.name, show_duration(config.tolerance(&choice.name)))
             })))
         }),
     RunOption::new(
@@ -401,7 +402,7 @@ pub const OPTIONS: &[RunOption] = &[
         config.swaps = given.each(|swap| parse_swap(config, swap))?;
         Ok(())
     })
-    .shows(|config| Some(list(config.swaps.iter().map(|(at, policy)| format!("{}={policy}", ns(*at)))))),
+    .shows(|config| Some(list(config.swaps.iter().map(|(at, policy)| format!("{}={policy}", show_duration(*at)))))),
     RunOption::new("ties", "Which of two equals goes first")
         .takes(OneOf(&["lowest", "highest"]), Once)
         .default("lowest")
@@ -441,7 +442,7 @@ pub const OPTIONS: &[RunOption] = &[
     .default("0ns")
     .group(CORES)
     .reads(|config, given| given.time().map(|time| config.stall = time))
-    .shows(|config| Some(ns(config.stall))),
+    .shows(|config| Some(show_duration(config.stall))),
     RunOption::new(
         "host",
         "The host that a simulation assumes: ideal (nothing but the services takes time), here (this machine, as \
@@ -534,7 +535,7 @@ pub const OPTIONS: &[RunOption] = &[
     .takes(Time("TIME"), Once)
     .group(TRAFFIC)
     .reads(|config, given| given.time().map(|time| config.flow_timeout = Some(time)))
-    .shows(|config| Some(config.flow_timeout.map_or_else(|| NONE.to_owned(), ns))),
+    .shows(|config| Some(config.flow_timeout.map_or_else(|| NONE.to_owned(), show_duration))),
     RunOption::new(
         "inner",
         "Tunnels to look into, for the flow inside: gre, vxlan, gtp-u, ip-in-ip, separated by commas, or all",
@@ -552,7 +553,7 @@ pub const OPTIONS: &[RunOption] = &[
     .default("0ns")
     .group(TRAFFIC)
     .reads(|config, given| given.time().map(|time| config.warm_up = time))
-    .shows(|config| Some(ns(config.warm_up))),
+    .shows(|config| Some(show_duration(config.warm_up))),
     RunOption::new(
         "output",
         "Where packets go: a capture file (.pcap or .pcapng, .gz or .zst), `-`, null:, or an interface (iface:NAME). Packets \

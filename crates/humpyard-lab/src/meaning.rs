@@ -9,6 +9,7 @@ use humpyard_core::policy::BuildError;
 use humpyard_core::unit::WorkUnit;
 use humpyard_policies::spec::PolicySpec;
 use humpyard_runtime::Overload;
+use humpyard_text::quantity::show_duration;
 use humpyard_traffic::classify::Granularity;
 use humpyard_traffic::source::{QUEUE, is_interface};
 
@@ -94,14 +95,14 @@ impl RunConfig {
 
     /// Shows the times that a core takes to go over to services: once, if all are the same.
     pub(crate) fn show_switch_costs(&self) -> String {
-        let costs: Vec<(&str, u128)> = self
+        let costs: Vec<(&str, String)> = self
             .services
             .iter()
-            .map(|choice| (choice.name.as_str(), self.switch_cost(&choice.name).as_nanos()))
+            .map(|choice| (choice.name.as_str(), show_duration(self.switch_cost(&choice.name))))
             .collect();
         match costs.as_slice() {
-            [(_, first), others @ ..] if others.iter().all(|(_, cost)| cost == first) => format!("{first}ns"),
-            costs => costs.iter().map(|(name, cost)| format!("{name}={cost}ns")).collect::<Vec<_>>().join(","),
+            [(_, first), others @ ..] if others.iter().all(|(_, cost)| cost == first) => first.clone(),
+            costs => costs.iter().map(|(name, cost)| format!("{name}={cost}")).collect::<Vec<_>>().join(","),
         }
     }
 

@@ -358,11 +358,6 @@ pub(crate) fn list(items: impl Iterator<Item = String>) -> String {
     items.collect::<Vec<_>>().join(",")
 }
 
-/// Shows a time as it is read.
-pub(crate) fn ns(time: Duration) -> String {
-    format!("{}ns", time.as_nanos())
-}
-
 /// Shows a limit, the greatest of which is none.
 pub(crate) fn limit(packets: u32) -> String {
     if packets == u32::MAX { NONE.to_owned() } else { packets.to_string() }

@@ -40,7 +40,7 @@ class Runs(unittest.TestCase):
             warmup="1us",
         )
         options = result.options
-        self.assertEqual((options.weights, options.tolerance), ("3,1", "tcp=3000000ns,other=1000000ns"))
+        self.assertEqual((options.weights, options.tolerance), ("3,1", "tcp=3ms,other=1ms"))
         self.assertEqual(options.rule, "protocol=tcp,port=80,service=tcp")
 
     def test_a_record_has_a_row_for_each_packet(self) -> None:

@@ -484,7 +484,7 @@ class Searches(unittest.TestCase):
         drr = example().Drr
         swaps: dict[str, Any] = {"load": 0.9, "swap": {"10us": drr, "20us": "sfq"}}
         swapped = hy.simulate(BURSTS, policy="drr", **swaps)
-        self.assertEqual(swapped.options.swap, "10000ns=Drr,20000ns=sfq")
+        self.assertEqual(swapped.options.swap, "10us=Drr,20us=sfq")
         self.assertEqual(hy.compare(BURSTS, policies=["drr", "gr3"], **swaps).runs[0].delay_ns, swapped.delay_ns)
         shown = hy.schedule(policy=drr, weights=[2, 1], slots=6)
         self.assertEqual((shown.policy, shown.slots), ("Drr", hy.schedule(policy="drr", weights=[2, 1], slots=6).slots))

@@ -15,15 +15,17 @@ pub fn parse_count(text: &str) -> Option<f64> {
     digits.parse::<f64>().ok().filter(|count| count.is_finite()).map(|count| count * factor)
 }
 
-/// Returns a span of time with its unit: `500us`, `2ms`, `1.5s`, `2min`, `24h`.
+/// Returns a span of time with its unit: `500us` (or `500µs`), `2ms`, `1.5s`, `2min`, `24h`.
 ///
 /// # Errors
 /// Anything else.
 pub fn parse_duration(text: &str) -> Result<Duration, TextError> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let factor = match &text[digits.len()..] {
+    let digits = text.trim_end_matches(char::is_alphabetic);
+    let unit = &text[digits.len()..];
+    let factor = match unit {
         "ns" => 1.0,
-        "us" => 1e3,
+        // The micro sign and the Greek letter look alike.
+        "us" | "\u{b5}s" | "\u{3bc}s" => 1e3,
         "ms" => 1e6,
         "s" => 1e9,
         "min" => 60e9,
@@ -37,8 +39,19 @@ pub fn parse_duration(text: &str) -> Result<Duration, TextError> {
         Ok(value) if value >= 0.0 && !factor.is_nan() => {
             Err(TextError::new(format!("a time is {:.0} s at most; not `{text}`", TIME_MAX_NS / 1e9)))
         }
+        Ok(value) if value >= 0.0 && !unit.is_empty() => Err(TextError::new(format!(
+            "`{unit}` is no unit of time: write `{text}` in ns, us, ms, s, min or h, for example {digits}us"
+        ))),
         _ => Err(TextError::new(format!("a time has a unit (ns, us, ms, s, min, h), for example 2ms; not `{text}`"))),
     }
+}
+
+/// Returns a time as [`parse_duration`] reads it, in the largest of s, ms, us and ns that divides it: `1s`, `1500us`.
+pub fn show_duration(time: Duration) -> String {
+    let ns = time.as_nanos();
+    let units = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
+    let found = units.into_iter().find(|(_, unit)| ns.is_multiple_of(*unit));
+    found.map_or_else(String::new, |(name, unit)| format!("{}{name}", ns / unit))
 }
 
 /// The longest time that is taken, in ns.
@@ -70,11 +83,23 @@ mod tests {
         assert_eq!(parse_duration("1.5ms").unwrap(), Duration::from_micros(1500));
         assert_eq!(parse_duration("500us").unwrap(), Duration::from_micros(500));
         assert_eq!(parse_duration("24h").unwrap(), Duration::from_secs(86_400));
+        for micro in ["20us", "20\u{b5}s", "20\u{3bc}s"] {
+            assert_eq!(parse_duration(micro).unwrap(), Duration::from_micros(20), "{micro}");
+        }
+        let said = parse_duration("20usec").unwrap_err().to_string();
+        assert_eq!(said, "`usec` is no unit of time: write `20usec` in ns, us, ms, s, min or h, for example 20us");
         for bad in ["", "2", "-2ms", "2 ms", "ms", "2d", "1e30s"] {
             assert!(parse_duration(bad).is_err(), "{bad}");
         }
         let said = parse_duration("99999999999999999s").unwrap_err().to_string();
         assert_eq!(said, "a time is 1000000000 s at most; not `99999999999999999s`");
+    }
+
+    #[test]
+    fn times_are_as_short_as_they_can_be() {
+        let times = [2_000_000_000, 1_500_000, 500_000, 7, 0].map(|ns| show_duration(Duration::from_nanos(ns)));
+        assert_eq!(times, ["2s", "1500us", "500us", "7ns", "0s"]);
+        assert!(times.iter().all(|time| parse_duration(time).is_ok()));
     }
 
     #[test]

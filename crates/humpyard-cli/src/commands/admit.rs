@@ -9,7 +9,7 @@ use humpyard::lab::option::by_service;
 use humpyard::lab::{Costs, parse_speeds};
 use humpyard::mechanism::FlowOrder;
 use humpyard::name::Named;
-use humpyard::text::quantity::parse_bit_rate;
+use humpyard::text::quantity::{parse_bit_rate, show_duration};
 
 use crate::arguments::{AdmitArguments, Order};
 use crate::commands::configuration::duration;
@@ -152,7 +152,7 @@ fn policy(admission: &Admission, node: &NodeUse) -> String {
     let Machine { hand_over, in_flight, .. } = admission.machine;
     let mut options = format!("--policy {}", admission.policy(node));
     if !hand_over.is_zero() {
-        options.push_str(&format!(" --hand-over {}ns", hand_over.as_nanos()));
+        options.push_str(&format!(" --hand-over {}", show_duration(hand_over)));
     }
     if let Some(link) = admission.link() {
         options.push_str(&format!(" --link {link}"));

@@ -1,7 +1,6 @@
 //! `recommend`: which policy, for this traffic and this goal.
 
 use core::num::NonZeroUsize;
-use core::time::Duration;
 use std::process::ExitCode;
 use std::thread;
 
@@ -12,6 +11,7 @@ use humpyard::lab::recommend::{
 use humpyard::lab::report::ReportFile;
 use humpyard::lab::{AUTO, AssumedHost, Control, Host, RunConfig, check, of_this_machine, spelled};
 use humpyard::policies::spec::PolicySpec;
+use humpyard::text::quantity::show_duration;
 
 use crate::arguments::RecommendArguments;
 use crate::caller::{self, named};
@@ -253,10 +253,10 @@ impl Asked<'_> {
         let given = &self.options.config.tolerances;
         let of_goal = self.options.goal.tolerance().filter(|_| !given.iter().any(|(service, _)| service.is_empty()));
         let of_services = given.iter().map(|(service, time)| match service.as_str() {
-            "" => duration(*time),
-            service => format!("{service}={}", duration(*time)),
+            "" => show_duration(*time),
+            service => format!("{service}={}", show_duration(*time)),
         });
-        of_services.chain(of_goal.map(duration)).collect()
+        of_services.chain(of_goal.map(show_duration)).collect()
     }
 }
 
@@ -284,19 +284,10 @@ fn with_commands(said: &mut Recommendation, typed: &[String], options: &Recommen
     }
 }
 
-/// The file for lines that were measured on the input.
-const COSTS_FILE: &str = "costs.toml";
-
-/// A time as options take it.
-fn duration(time: Duration) -> String {
-    let ns = time.as_nanos();
-    let units = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)];
-    let found = units.into_iter().find(|(_, unit)| ns.is_multiple_of(*unit));
-    found.map_or_else(|| format!("{ns}ns"), |(name, unit)| format!("{}{name}", ns / unit))
-}
-
 #[cfg(test)]
 mod tests {
+    use core::time::Duration;
+
     use humpyard::lab::Rate;
 
     use super::*;
@@ -358,11 +349,5 @@ mod tests {
         assert_eq!(rate_of(Rate::PacketsPerSecond(2e6), 1.5), "--rate 3000000");
         assert_eq!(rate_of(Rate::Multiplied(10.0), 3.0), "--multiplier 30");
         assert_eq!(rate_of(Rate::Trace, 1.0), "--rate trace");
-    }
-
-    #[test]
-    fn times_are_as_short_as_they_can_be() {
-        let times = [2_000_000_000, 1_500_000, 500_000, 7].map(|ns| duration(Duration::from_nanos(ns)));
-        assert_eq!(times, ["2s", "1500us", "500us", "7ns"]);
     }
 }

@@ -53,7 +53,7 @@ fn bounds_know_of_the_machine() {
     assert_eq!(alone[..2], [1.05 * 50_000.0, 0.0]);
     assert!(alone[2] < measured[2]);
     let said = good(at, &format!("admit --cores 1 --costs here.toml {flow}"));
-    let options = "efq:total=1000000,clock=work,charge-most=1.05 --hand-over 2000ns, live with --in-flight 1,";
+    let options = "efq:total=1000000,clock=work,charge-most=1.05 --hand-over 2us, live with --in-flight 1,";
     assert!(said.out.contains(options), "{}", said.out);
 }
 

@@ -85,7 +85,7 @@ fn costs_are_kept_for_the_user() {
     let options = run(sim).json()["options"].clone();
     assert_eq!(options["switch-cost"], "12345ns");
     assert_eq!(options["costs"], file.to_string_lossy().as_ref());
-    assert_eq!(run(&format!("{sim} --switch-cost 7us")).json()["options"]["switch-cost"], "7000ns");
+    assert_eq!(run(&format!("{sim} --switch-cost 7us")).json()["options"]["switch-cost"], "7us");
     // A relative directory counts for nothing: costs are in the home directory, where none are.
     let mut command = humpyard(at, &sim.split_whitespace().collect::<Vec<_>>());
     command.env_remove("HUMPYARD_COSTS").env("XDG_DATA_HOME", "data").env("HOME", at.join("home"));

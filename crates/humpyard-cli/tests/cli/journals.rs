@@ -199,7 +199,7 @@ fn a_pause_is_reported() {
     );
     assert_balanced(&live);
     assert!(live["measured"]["swap_pause_max_ns"].as_u64() > Some(0), "{}", live["measured"]);
-    assert_eq!(live["options"]["swap"], "5000000ns=sfq,10000000ns=wf2q+");
+    assert_eq!(live["options"]["swap"], "5ms=sfq,10ms=wf2q+");
 }
 
 /// A result names the policies in force at the end, and all that were, with their times.

@@ -70,9 +70,9 @@ fn the_promise_is_told() {
     let at = directory.path();
     let sim = "sim --input gen:poisson:packets=500 --policy drr --cores 2 --load 0.5";
     for (order, shown) in [
-        ("", "exit:packets=4096,time=1000000000ns"),
-        ("--buffer 99", "exit:packets=99,time=1000000000ns"),
-        ("--flow-order exit:packets=64,time=5ms --buffer 99", "exit:packets=64,time=5000000ns"),
+        ("", "exit:packets=4096,time=1s"),
+        ("--buffer 99", "exit:packets=99,time=1s"),
+        ("--flow-order exit:packets=64,time=5ms --buffer 99", "exit:packets=64,time=5ms"),
         ("--flow-order hold", "hold"),
         ("--flow-order free", "free"),
     ] {

@@ -50,8 +50,16 @@ impl Parameter {
 const NANOSECONDS: &str = "ns";
 
 /// The units in which a time may be given instead, in ns; the longest name that fits counts.
-const TIMES: [(&str, u64); 5] =
-    [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("min", 60_000_000_000), ("s", 1_000_000_000)];
+/// The micro sign and the Greek letter look alike.
+const TIMES: [(&str, u64); 7] = [
+    ("ns", 1),
+    ("us", 1_000),
+    ("\u{b5}s", 1_000),
+    ("\u{3bc}s", 1_000),
+    ("ms", 1_000_000),
+    ("min", 60_000_000_000),
+    ("s", 1_000_000_000),
+];
 
 /// Converts a parameter's value to its unit: a time may have a unit of its own, so `1.5ms` becomes
 /// `1500000`. Any other text stays unchanged.

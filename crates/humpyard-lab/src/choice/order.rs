@@ -8,7 +8,7 @@ use humpyard_core::params;
 use humpyard_core::policy::{ParameterValue, Params};
 
 use crate::LabError;
-use crate::choice::time::{Span, time};
+use crate::choice::time::{Span, show_time, time};
 use crate::figures;
 
 /// How the packets of a flow keep their order.
@@ -113,7 +113,7 @@ impl OrderChoice {
 
     /// Shows it as [`parse_order`] reads it, in a run that holds this many packets.
     pub(crate) fn show(self, buffer: usize) -> String {
-        let bounds = |exit: ExitOrder| format!(":packets={},time={}ns", exit.packets, exit.timeout.as_ns());
+        let bounds = |exit: ExitOrder| format!(":packets={},time={}", exit.packets, show_time(exit.timeout));
         format!("{}{}", self.name(), self.exit(buffer).map(bounds).unwrap_or_default())
     }
 
@@ -167,7 +167,7 @@ mod tests {
         for (text, choice) in [("hold", OrderChoice::Hold), ("free", OrderChoice::Free)] {
             assert_eq!((parse_order(text).unwrap(), choice.show(9)), (choice, text.to_owned()));
         }
-        assert_eq!(OrderChoice::default().show(9), "exit:packets=9,time=1000000000ns");
+        assert_eq!(OrderChoice::default().show(9), "exit:packets=9,time=1s");
     }
 
     #[test]

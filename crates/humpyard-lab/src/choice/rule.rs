@@ -9,7 +9,7 @@ use humpyard_core::unit::Weight;
 use humpyard_traffic::rule::{Conditions, KEYS, Key};
 
 use crate::LabError;
-use humpyard_text::quantity::{parse_duration, parse_share};
+use humpyard_text::quantity::{parse_duration, parse_share, show_duration};
 
 /// What a rule can say of its packets, beside the conditions for which it holds.
 const EFFECTS: [Key; 7] = [
@@ -149,7 +149,7 @@ impl fmt::Display for RuleChoice {
             write!(f, ",link-weight={}", weight.get())?;
         }
         if let Some(tolerance) = self.tolerance {
-            write!(f, ",tolerance={}ns", tolerance.as_nanos())?;
+            write!(f, ",tolerance={}", show_duration(tolerance))?;
         }
         if let Some(guarantee) = self.guarantee {
             write!(f, ",guarantee={}", f64::from(guarantee) / 1e6)?;
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn rules_read_back_as_written() {
         for text in [
-            "protocol=tcp,port=80+443,service=web,client=alice,weight=3,link-weight=4,tolerance=2000ns,guarantee=0.25,chain=a+b",
+            "protocol=tcp,port=80+443,service=web,client=alice,weight=3,link-weight=4,tolerance=2us,guarantee=0.25,chain=a+b",
             "any,service=x",
         ] {
             let parsed: RuleChoice = text.trim_start_matches("any,").parse().unwrap();

@@ -8,7 +8,7 @@ use humpyard_core::params;
 use humpyard_core::policy::{ParameterError, Params};
 
 use crate::LabError;
-use crate::choice::time::{Span, time};
+use crate::choice::time::{Span, show_time, time};
 
 params! {
     /// What `--split` takes.
@@ -40,7 +40,7 @@ pub fn parse_split(text: &str) -> Result<Split, LabError> {
 /// Shows a split as [`parse_split`] reads it.
 pub(crate) fn show_split(split: Split) -> String {
     let share = f64::from(split.share_millionths) / 1e6;
-    format!("share={share},cores={},window={}ns", split.cores, split.window.as_ns())
+    format!("share={share},cores={},window={}", split.cores, show_time(split.window))
 }
 
 #[cfg(test)]

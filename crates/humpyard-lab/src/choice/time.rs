@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use humpyard_core::policy::ParameterValue;
 use humpyard_core::unit::Time;
-use humpyard_text::quantity::parse_duration;
+use humpyard_text::quantity::{parse_duration, show_duration};
 
 /// A time with its unit.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
@@ -30,8 +30,13 @@ impl ParameterValue for Span {
     }
 
     fn show(&self) -> String {
-        format!("{}ns", self.0.as_nanos())
+        show_duration(self.0)
     }
+}
+
+/// Shows a time of the schedulers' clock as options have it.
+pub(crate) fn show_time(time: Time) -> String {
+    show_duration(Duration::from_nanos(time.as_ns()))
 }
 
 /// Returns a time of the schedulers' clock.

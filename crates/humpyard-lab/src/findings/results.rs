@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use humpyard_core::mechanism::DropReason;
+use humpyard_text::quantity::parse_duration;
 use humpyard_traffic::source::is_interface;
 
 use super::facts::{Facts, HeaviestFlow, LinkFacts, PanicFacts, Place, PolicyFacts, RunFacts};
@@ -79,7 +80,7 @@ fn is_unaccounted(run: &RunResult) -> bool {
 
 /// The greatest of the costs in a list such as `tcp=50000ns,udp=50000ns`, in ns.
 fn switch_cost(list: &str) -> u64 {
-    let cost = |text: &str| text.rsplit('=').next()?.strip_suffix("ns")?.parse().ok();
+    let cost = |text: &str| parse_duration(text.rsplit('=').next()?).ok().map(|cost| cost.as_nanos() as u64);
     list.split(',').filter_map(cost).max().unwrap_or(0)
 }
 
@@ -193,10 +194,7 @@ mod tests {
 
     #[test]
     fn options_are_read_as_results_write_them() {
-        assert_eq!(
-            (switch_cost("50000ns"), switch_cost("tcp=50000ns,udp=70000ns"), switch_cost("")),
-            (50_000, 70_000, 0)
-        );
+        assert_eq!((switch_cost("50us"), switch_cost("tcp=50us,udp=70000ns"), switch_cost("")), (50_000, 70_000, 0));
         assert_eq!(speeds("1,0.5", 3), [1.0, 0.5, 1.0]);
         assert!(speeds("", 3).is_empty());
     }
