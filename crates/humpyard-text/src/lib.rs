@@ -101,10 +101,15 @@ impl<'a> TomlFile<'a> {
 
     /// Returns the error of what is wrong at this byte.
     pub fn slip(&self, start: usize, said: &str) -> TextError {
+        TextError::new(format!("{}: {said}", self.place(start)))
+    }
+
+    /// Returns the place of this byte, as `FILE:LINE:COLUMN`.
+    pub fn place(&self, start: usize) -> String {
         let before = &self.text.as_bytes()[..start.min(self.text.len())];
         let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
         let column = before.iter().rev().take_while(|&&byte| byte != b'\n').count() + 1;
-        TextError::new(format!("{}:{line}:{column}: {said}", self.path))
+        format!("{}:{line}:{column}", self.path)
     }
 
     /// Rejects keys that are not among these.

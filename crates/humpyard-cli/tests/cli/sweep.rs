@@ -181,9 +181,20 @@ fn what_cannot_be_is_refused_and_leaves_nothing() {
     make_capture(at, "in.pcap", 60);
     refused(at, "sweep capture.toml", &["`capture/manifest.json` is of another sweep, or its files have changed"]);
     write(at, "name.toml", "[options]\ninput = \"in.pcap\"\n[axes]\npolicy = [\"hrw\", \"drrr\"]\n");
-    refused(at, "sweep name.toml", &["cell 1 (policy = drrr)", "no policy `drrr`; did you mean `drr`?"]);
+    let said = "name.toml:4:18: cell 1 (policy = drrr): no policy `drrr`; did you mean `drr`?";
+    refused(at, "sweep name.toml", &[said]);
     write(at, "input.toml", "[options]\ninput = \"none.pcap\"\npolicy = \"hrw\"\n");
-    refused(at, "sweep input.toml --out there", &["none.pcap"]);
+    refused(at, "sweep input.toml --out there", &["input.toml:2:1: the only cell: none.pcap: there is no such file"]);
+    let service =
+        "[options]\ninput = \"in.pcap\"\npolicy = \"hrw\"\n[[zip]]\ncores = [1, 2]\nservices = [\"pass\", \"psas\"]\n";
+    write(at, "service.toml", service);
+    refused(at, "sweep service.toml", &["service.toml:6:21: cell 1 (cores = 2, services = psas): "]);
+    write(at, "load.toml", "[options]\ninput = \"in.pcap\"\npolicy = \"hrw\"\n[axes]\nload = [0.5, \"x\"]\n");
+    refused(at, "sweep load.toml", &["load.toml:5:14: cell 1 (load = x): --load takes a number, not `x`"]);
+    write(at, "none.toml", "[options]\ninput = \"in.pcap\"\n");
+    refused(at, "sweep none.toml", &["none.toml: the only cell: a cell needs a --policy"]);
+    write(at, "p98.toml", &PLAN.replace("times = 4", "until = \"p98 within 2%\""));
+    refused(at, "sweep p98.toml", &["p98.toml:7:9: no figure `p98`", "are: p50, p99, throughput, "]);
     write(at, "slip.toml", "[axes]\nplicy = [\"hrw\"]\n");
     refused(at, "sweep slip.toml", &["slip.toml:2:1: no option `plicy`"]);
     refused(at, "sweep gone.toml", &["gone.toml: there is no such file"]);

@@ -9,6 +9,7 @@ mod dataset;
 mod difference;
 mod kept;
 mod lasting;
+mod places;
 mod plan;
 mod plot;
 mod runs;

@@ -15,6 +15,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::axes::{Axes, Range, Span, Values};
+use super::places::Places;
 use super::until::{Repeat, Until};
 use crate::LabError;
 use crate::choice::host::Host;
@@ -53,6 +54,8 @@ pub struct Plan {
     own_policies: Vec<PolicySpec>,
     /// What tells these from others of their names.
     own_code: String,
+    /// Where the file has what.
+    places: Places,
 }
 
 /// One combination of options.
@@ -153,7 +156,12 @@ impl Plan {
         given.extend(cell.settings.iter().map(|&(name, values)| (name, values.to_vec())));
         given.retain(|name, values| !takes_nothing(name) || flag(values));
         let config = self.config_of(given, repetition);
-        config.map_err(|error| LabError::option(format!("{cell}: {error:#}")))
+        config.map_err(|error| self.places.blame(&cell, &error))
+    }
+
+    /// Returns the error of a cell with its place in the file.
+    pub(super) fn blame(&self, number: usize, error: &LabError) -> LabError {
+        self.places.blame(&self.cell(number), error)
     }
 
     fn config_of(&self, mut given: BTreeMap<&str, Vec<String>>, repetition: u32) -> Result<RunConfig, LabError> {
@@ -314,7 +322,15 @@ impl PlanFile<'_> {
             axes.push(self.sample(start, sample, Seed(seed))?);
         }
         let repeat = self.repeat(root)?;
-        let plan = Plan { options, axes, repeat, seed, own_policies: Vec::new(), own_code: String::new() };
+        let plan = Plan {
+            options,
+            axes,
+            repeat,
+            seed,
+            own_policies: Vec::new(),
+            own_code: String::new(),
+            places: Places::of(self.0, root),
+        };
         self.check_names(&plan)?;
         Ok(plan)
     }

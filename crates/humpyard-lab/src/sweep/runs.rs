@@ -32,7 +32,7 @@ impl CellRun {
         let config = plan.config(cell, repetition)?;
         let mut progress = |_, _| {};
         let result = simulate_anywhere(&config, &mut Control::new(stop, &mut progress))
-            .map_err(|error| LabError::option(format!("{}: {error:#}", plan.cell(cell))))?;
+            .map_err(|error| plan.blame(cell, &error))?;
         if result.interrupted {
             return Ok(None);
         }

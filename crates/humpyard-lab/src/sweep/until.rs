@@ -79,19 +79,18 @@ impl Until {
     }
 }
 
+/// Short names of figures, with their keys.
+const SHORT: [(&str, &str); 3] = [("p50", "delay_p50_ns"), ("p99", "delay_p99_ns"), ("throughput", "throughput_pps")];
+
 /// Finds a figure by its key, or by the short name of a quantile of the delay.
 ///
 /// # Errors
 /// If there is none.
 pub(super) fn figure(name: &str) -> Result<&'static Figure, LabError> {
-    let key = match name {
-        "p50" => "delay_p50_ns",
-        "p99" => "delay_p99_ns",
-        "throughput" => "throughput_pps",
-        key => key,
-    };
+    let key = SHORT.iter().find(|(short, _)| *short == name).map_or(name, |(_, key)| key);
     let found = FIGURES.iter().find(|figure| figure.key == key);
-    found.ok_or_else(|| LabError::option(unknown("figure", name, FIGURES.iter().map(|figure| figure.key))))
+    let names = || SHORT.iter().map(|(short, _)| *short).chain(FIGURES.iter().map(|figure| figure.key));
+    found.ok_or_else(|| LabError::option(unknown("figure", name, names())))
 }
 
 #[cfg(test)]
@@ -112,7 +111,7 @@ mod tests {
     fn slips_are_named() {
         for (text, said) in [
             ("p99 2%", "until reads `FIGURE within PART%`"),
-            ("p98 within 2%", "no figure `p98`"),
+            ("p98 within 2%", "no figure `p98`; did you mean `p99`? There are: p50, p99, throughput, throughput_pps, "),
             ("p99 within 0%", "until: `0%` is no part above 0 and up to 100 %"),
             ("p99 within 2", "until: `2` is no part above 0 and up to 100 %"),
         ] {
