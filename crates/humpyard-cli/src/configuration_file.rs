@@ -44,6 +44,14 @@ pub(crate) struct Item {
     text: Option<String>,
     /// Where it is, in bytes.
     start: usize,
+    /// What a rule says, each with its place.
+    parts: Vec<(String, usize)>,
+}
+
+impl Item {
+    fn new(key: &str, text: Option<String>, start: usize) -> Self {
+        Self { key: key.to_owned(), text, start, parts: Vec::new() }
+    }
 }
 
 impl ConfigurationFile {
@@ -91,41 +99,45 @@ impl ConfigurationFile {
         match value.get_ref() {
             DeValue::Boolean(set) if is_flag(option) => {
                 if *set {
-                    self.items.push(Item { key: name, text: None, start: at });
+                    self.items.push(Item::new(&name, None, at));
                 }
                 return Ok(());
             }
             _ if is_flag(option) => return Err(self.slip(at, &format!("`{key}` is true or false"))),
             DeValue::Array(list) if several => {
                 for element in list {
-                    let text = self.occurrence(&name, element)?;
-                    self.items.push(Item { key: name.clone(), text: Some(text), start: element.span().start });
+                    let (text, parts) = self.occurrence(&name, element)?;
+                    self.items.push(Item { parts, ..Item::new(&name, Some(text), element.span().start) });
                 }
             }
             DeValue::Table(table) if several && takes_pairs(option) && name != RULE => {
                 for (entry, value) in table.iter() {
                     let text = format!("{}={}", entry.get_ref(), self.text(key, value, "+")?);
-                    self.items.push(Item { key: name.clone(), text: Some(text), start: entry.span().start });
+                    self.items.push(Item::new(&name, Some(text), entry.span().start));
                 }
             }
             _ => {
-                let text = if name == RULE { self.occurrence(&name, value)? } else { self.text(key, value, ",")? };
-                self.items.push(Item { key: name, text: Some(text), start: at });
+                let (text, parts) = if name == RULE {
+                    self.occurrence(&name, value)?
+                } else {
+                    (self.text(key, value, ",")?, Vec::new())
+                };
+                self.items.push(Item { parts, ..Item::new(&name, Some(text), at) });
             }
         }
         Ok(())
     }
 
-    /// One of the several times that an option is given: for a rule a table of what it says.
-    fn occurrence(&self, key: &str, value: &Spanned<DeValue<'_>>) -> Result<String, Failure> {
-        let DeValue::Table(table) = value.get_ref() else { return self.text(key, value, "+") };
+    /// One of the several times that an option is given: for a rule a table of what it says, with the places of that.
+    fn occurrence(&self, key: &str, value: &Spanned<DeValue<'_>>) -> Result<(String, Vec<(String, usize)>), Failure> {
+        let DeValue::Table(table) = value.get_ref() else { return Ok((self.text(key, value, "+")?, Vec::new())) };
         if key != RULE {
-            return self.text(key, value, "+");
+            return Ok((self.text(key, value, "+")?, Vec::new()));
         }
         let mut entries: Vec<_> = table.iter().collect();
         entries.sort_by_key(|(name, _)| name.span().start);
         let mut rule = RuleChoice::any();
-        let mut parts = Vec::with_capacity(entries.len());
+        let (mut parts, mut places) = (Vec::with_capacity(entries.len()), Vec::with_capacity(entries.len()));
         for (name, value) in entries {
             let text = match value.get_ref() {
                 DeValue::Boolean(yes) => (if *yes { "yes" } else { "no" }).to_owned(),
@@ -137,8 +149,9 @@ impl ConfigurationFile {
                 return Err(self.slip(value.span().start, &said));
             }
             parts.push(format!("{}={text}", name.get_ref()));
+            places.push((text, name.span().start));
         }
-        Ok(parts.join(","))
+        Ok((parts.join(","), places))
     }
 
     /// A value as the text that an option takes; the parts of a list are joined.
@@ -247,7 +260,9 @@ impl ConfigurationFile {
         if with(&|_| true).as_ref() != Some(&said) || with(&|_| false).as_ref() == Some(&said) {
             return failure;
         }
-        let found = if self.items.len() > FEW {
+        let found = if let Some(rule) = self.rule_of(&said) {
+            Some(rule)
+        } else if self.items.len() > FEW {
             Some(self.first_with(&|end| with(&|at| at < end).as_ref() == Some(&said)))
         } else {
             let places = || 0..self.items.len();
@@ -258,16 +273,33 @@ impl ConfigurationFile {
         };
         match found {
             Some(at) => {
-                let Item { key, start, .. } = &self.items[at];
-                let said = said.strip_prefix(&format!("--{key}: ")).unwrap_or(&said);
-                self.slip(*start, &format!("`{key}`: {said}"))
+                let item = &self.items[at];
+                let said = said.strip_prefix(&format!("--{}: ", item.key)).unwrap_or(&said);
+                self.slip(item.place_of(said), &format!("`{}`: {said}", item.key))
             }
             None => Failure::new(format!("{}: {said}", self.path)),
         }
     }
 }
 
+impl Item {
+    /// The place of what a message is about: of a rule, the part whose value the message names behind the rule itself.
+    fn place_of(&self, said: &str) -> usize {
+        let about = said.split_once("`: ").map_or("", |(_, about)| about);
+        let is_named = |text: &str| text.split('+').any(|one| about.contains(&format!("`{one}`")));
+        self.parts.iter().find(|(text, _)| is_named(text)).map_or(self.start, |&(_, start)| start)
+    }
+}
+
 impl ConfigurationFile {
+    /// The item of the rule whose number a message begins with. Rules of the file come before those that were typed.
+    fn rule_of(&self, said: &str) -> Option<usize> {
+        let (number, _) = said.strip_prefix("--rule: ").unwrap_or(said).strip_prefix("rule ")?.split_once(',')?;
+        let number: usize = number.parse().ok()?;
+        let mut rules = (0..self.items.len()).filter(|&at| self.items[at].key == RULE);
+        rules.nth(number.checked_sub(1)?)
+    }
+
     /// An item with which a failure comes, found by halving: `fails` says whether the items before this place have it.
     fn first_with(&self, fails: &dyn Fn(usize) -> bool) -> usize {
         let (mut without, mut with) = (0, self.items.len());

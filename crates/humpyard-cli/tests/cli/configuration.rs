@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::support::{assert_balanced, directory, document, files, good, make_capture, number, run};
+use crate::support::{assert_balanced, directory, document, files, good, make_capture, number, refused, run};
 
 /// A file of the repository.
 pub(crate) fn repository(path: &str) -> PathBuf {
@@ -128,7 +128,7 @@ fn slips_are_told_with_file_line_and_column() {
             change("service = \"web\"", "servce = \"web\""),
             "bad.toml:20:1: no key of a rule `servce`; did you mean `service`?",
         ),
-        (change("service = \"web\"", "service = \"wep\""), "bad.toml:17:1: `rule`: rule 1, `protocol=tcp"),
+        (change("service = \"web\"", "service = \"wep\""), "bad.toml:20:1: `rule`: rule 1, `protocol=tcp"),
         (change("weight = 3", "weight = 0"), "bad.toml:22:1: `weight` takes a whole number from 1"),
         (change("guarantee = 0.75", "direction = \"in\""), "bad.toml:17:1: `rule`: rule 1, `protocol=tcp"),
         (change("protocol = 17", "protocol = 17\nip = 6\nsource = \"10.0.0.1\""), "no packet can match"),
@@ -165,6 +165,20 @@ fn slips_are_told_with_file_line_and_column() {
 }
 
 /// Thousands of rules are no burden, and a slip among them is found.
+/// Other rules and services change what is said of a rule, and are not to blame.
+#[test]
+fn a_rule_with_an_unknown_service_is_found_among_others() {
+    let directory = directory();
+    let at = directory.path();
+    let file = "input = \"gen:poisson:packets=9\"\npolicy = \"hrw\"\nservices = { web = \"forward\", rest = \"encrypt\" }\n\
+                [[rule]]\nprotocol = \"tcp\"\nservice = \"web\"\n[[rule]]\nprotocol = \"udp\"\nservice = \"wbe\"\n\
+                [[rule]]\nservice = \"rst\"\n";
+    fs::write(at.join("rules.toml"), file).unwrap();
+    for words in ["sim --config rules.toml", "check rules.toml --for sim"] {
+        refused(at, words, &["rules.toml:9:1: `rule`: rule 2, ", "no service of this run `wbe`; did you mean `web`?"]);
+    }
+}
+
 #[test]
 fn files_may_be_long() {
     let directory = directory();
@@ -180,7 +194,7 @@ fn files_may_be_long() {
     fs::write(at.join("long.toml"), broken).unwrap();
     let said = run(at, &["sim", "--config", "long.toml"]);
     assert_eq!((said.code, said.out.as_str()), (Some(2), ""));
-    said.assert_one_line(&["long.toml:3000:1: `rule`: rule 1000, ", "did you mean `forward`?"]);
+    said.assert_one_line(&["long.toml:3002:1: `rule`: rule 1000, ", "did you mean `forward`?"]);
 }
 
 #[test]
@@ -195,9 +209,17 @@ fn check_says_what_a_file_means() {
     fs::write(at.join("run.toml"), odd.replace("journal", "#journal")).unwrap();
     let before = files(at);
     let text = good(at, "check run.toml").out;
-    for part in
-        ["good for `humpyard run`", "good for `humpyard sim`", "line 5", "default", "never reached", "warning: rule 2"]
-    {
+    for part in [
+        "good for `humpyard run`",
+        "good for `humpyard sim`",
+        "set by",
+        "line 5",
+        "default",
+        "packets that match",
+        "remark",
+        "never reached",
+        "warning: rule 2",
+    ] {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }
     let report = document(at, "check run.toml --for sim");
