@@ -43,8 +43,19 @@ impl Failure {
             text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("For more information"));
         let said: Vec<&str> = said.take_while(|line| !line.starts_with("Usage:")).collect();
         let said = WORDS.iter().fold(said.join(" "), |said, (of_clap, plain)| said.replace(of_clap, plain));
-        Self(format!("{}; see `--help`", said.strip_prefix("error: ").unwrap_or(&said)))
+        let said = in_range(said.strip_prefix("error: ").unwrap_or(&said));
+        Self(format!("{said}; see `--help`"))
     }
+}
+
+/// Rewrites `7 is not in 1..=3`, as clap says it, to `it takes 1 to 3`.
+fn in_range(said: &str) -> String {
+    let found = said.split_once(" is not in ").and_then(|(before, range)| {
+        let (first, _) = before.rsplit_once(": ")?;
+        let (least, most) = range.split_once("..=")?;
+        Some(format!("{first}: it takes {least} to {most}"))
+    });
+    found.unwrap_or_else(|| said.to_owned())
 }
 
 /// Characters of a message that are shown.
@@ -87,6 +98,8 @@ mod tests {
             ("sim --input a --policy rr --cores x", "not a whole number"),
             ("sim --input a --policy rr --cores 99999999999", "99999999999"),
             ("sim --input a --policy rr --loop 0", "0 is less than 1"),
+            ("sim --input a --policy rr --cores 1000000000", "for '--cores <N>': it takes 0 to 16384; see `--help`"),
+            ("sim --input a --policy rr --load x", "not a number, such as 0.9 or 90%"),
         ] {
             let said = said(typed);
             assert!(said.contains(expected) && !said.contains("target type") && !said.contains("18446744"), "{said}");

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use clap::builder::PossibleValuesParser;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
-use humpyard::lab::option::{Group, RunCommand, Takes, Times};
+use humpyard::lab::option::{Group, RunCommand, Takes, Times, number_of};
 use humpyard::lab::{OPTIONS, RunConfig, RunOption, spelled};
 
 use crate::failure::Failure;
@@ -137,6 +137,11 @@ impl<C: MakesRuns> FromArgMatches for OptionsOf<C> {
     }
 }
 
+/// Reads a number as options take it.
+fn number(text: &str) -> Result<f64, &'static str> {
+    number_of(text).ok_or("not a number, such as 0.9 or 90%")
+}
+
 /// Declares an option for the parser of the command line; where it is required, `instead` may be given instead.
 fn argument(option: &'static RunOption, instead: Option<&'static str>) -> Arg {
     let argument =
@@ -149,7 +154,7 @@ fn argument(option: &'static RunOption, instead: Option<&'static str>) -> Arg {
         Takes::Whole(name, least, most) => {
             argument.value_name(name).value_parser(value_parser!(u64).range(least..=most))
         }
-        Takes::Number(name) => argument.value_name(name).value_parser(value_parser!(f64)).allow_negative_numbers(true),
+        Takes::Number(name) => argument.value_name(name).value_parser(number).allow_negative_numbers(true),
         Takes::OneOf(names) => argument.value_name("CHOICE").value_parser(PossibleValuesParser::new(names)),
         Takes::Text(name) => argument.value_name(name),
         Takes::Time(name) => argument.value_name(name).allow_hyphen_values(true),

@@ -703,6 +703,7 @@ mod tests {
         assert_eq!(config.in_flight, IN_FLIGHT);
         let config = applied(&[("of", &["8"]), ("load", &["0.5"])]).unwrap();
         assert_eq!(config.rate, Rate::Load { load: 0.5, of: Some(8) });
+        assert_eq!(applied(&[("load", &["90%"])]).unwrap().rate, Rate::Load { load: 0.9, of: None });
         let config = applied(&[("services", &["dpi,encrypt"])]).unwrap();
         assert_eq!(config.chains, [("dpi".to_owned(), vec!["encrypt".to_owned()])]);
         let config = applied(&[("input", &["a.pcap", "iface:eth0"])]).unwrap();
@@ -716,6 +717,7 @@ mod tests {
             ("buffer", "0", "buffer takes 1 to 16777216, not `0`"),
             ("when-full", "tall", "when-full: no value `tall`; did you mean `tail`?"),
             ("load", "many", "load takes a number, not `many`"),
+            ("load", "many%", "load takes a number, not `many%`"),
             ("load", "1e9", "load takes a number from 0.000001 to 1000, 0.9 for example, not 1000000000.0"),
             ("of", "2", "of says of how many cores load is: give load, too, or leave out of"),
             ("weights", "3,0", "weights takes whole numbers from 1 to 4294967295, separated by commas, not `0`"),

@@ -69,7 +69,7 @@ pub enum Takes {
     Nothing,
     /// A whole number in this range.
     Whole(&'static str, u64, u64),
-    /// A number.
+    /// A number, or its percentage.
     Number(&'static str),
     /// One of these words.
     OneOf(&'static [&'static str]),
@@ -217,7 +217,7 @@ impl<C> OptionOf<C> {
             Takes::Whole(_, least, most) if !text.parse().is_ok_and(|number| (least..=most).contains(&number)) => {
                 refuse(&format_args!("{least} to {most}"))
             }
-            Takes::Number(_) if text.parse::<f64>().is_err() => refuse(&"a number"),
+            Takes::Number(_) if number_of(text).is_none() => refuse(&"a number"),
             Takes::OneOf(names) if !names.contains(&text) => {
                 Err(LabError::option(unknown("value", text, names.iter().copied())).of(self.name))
             }
@@ -241,6 +241,14 @@ pub(crate) fn apply<C>(
     }
     let mut in_order = options.iter().filter_map(|option| Some((option, given.get(option.name)?)));
     in_order.try_for_each(|(option, values)| option.apply(config, values))
+}
+
+/// Returns the number of a text: `0.9`, or `90%`. `None`: it is none.
+pub fn number_of(text: &str) -> Option<f64> {
+    match text.strip_suffix('%') {
+        Some(percent) => percent.trim_end().parse::<f64>().ok().map(|percent| percent / 100.0),
+        None => text.parse().ok(),
+    }
 }
 
 /// The values of an option, as text.
@@ -279,7 +287,7 @@ impl<'a> Values<'a> {
 
     /// Returns the last, a number in a range.
     pub(crate) fn within(self, range: &RangeInclusive<f64>, example: &str) -> Result<f64, LabError> {
-        let number = self.one().parse::<f64>().unwrap_or(f64::NAN);
+        let number = number_of(self.one()).unwrap_or(f64::NAN);
         if range.contains(&number) {
             return Ok(number);
         }

@@ -5,7 +5,7 @@ use std::io::pipe;
 use std::path::Path;
 use std::process::Stdio;
 
-use crate::support::{Said, captures, directory, files, humpyard, make_capture, run};
+use crate::support::{Said, captures, directory, document, files, humpyard, make_capture, run};
 
 /// Panics unless these words are refused with a line that has all of `expected` in it, and no file came or went.
 fn assert_refused(directory: &Path, words: &str, expected: &[&str]) {
@@ -62,6 +62,35 @@ fn inputs_that_are_none() {
         }
     }
     assert_refused(directory.path(), "trace info", &["SRC", "--help"]);
+}
+
+/// What people type by another habit is named, with the way out.
+#[test]
+fn slips_of_habit_are_told_how_to_mend() {
+    let directory = directory();
+    let sim = "sim --policy hrw --input gen:poisson:packets=10";
+    for (words, expected) in [
+        (
+            "sim --policy hrw --input gen:poisson:packets=99999999999999999999",
+            "`packets` takes a whole number up to 18446744073709551615 (in packets), not `99999999999999999999`",
+        ),
+        (&format!("{sim} --cores 1000000000"), "invalid value '1000000000' for '--cores <N>': it takes 0 to 16384"),
+        (
+            &format!("{sim} --switch-cost 20usec"),
+            "--switch-cost: `usec` is no unit of time: write `20usec` in ns, us, ms, s, min or h, for example 20us",
+        ),
+        ("run --policy hrw --input gen:poisson:packets=10 --output .", ".: this is a directory; name a file in it"),
+        (
+            "explain split",
+            "`split` is an option, --split of run, sim, compare, recommend, validate, why: `humpyard run --help` explains it",
+        ),
+    ] {
+        assert_refused(directory.path(), words, &[expected]);
+    }
+    let load = |load: &str| document(directory.path(), &format!("{sim} --load {load}"))["options"]["load"].clone();
+    assert_eq!((load("90%"), load("0.9")), ("0.9".into(), "0.9".into()));
+    let cost = document(directory.path(), &format!("{sim} --switch-cost 20µs"))["options"]["switch-cost"].clone();
+    assert_eq!(cost, "20us");
 }
 
 #[test]
@@ -263,8 +292,8 @@ fn usage_of_single_commands() {
         ("schedule --policy drr --clients 9 --total 99 --draws 0", &["--draws"]),
         ("schedule --policy drr --clients 1 --total 99", &["--clients"]),
         ("schedule --policy drr --clients 9 --total 99 --heavy middle", &["--heavy", "first, last"]),
-        ("schedule --policy drr --clients 9 --total 99 --threads 0", &["--threads", "0 is not in 1..=1024"]),
-        ("reproduce gr3-fig2 --threads 0", &["--threads", "0 is not in 1..=1024"]),
+        ("schedule --policy drr --clients 9 --total 99 --threads 0", &["--threads", "it takes 1 to 1024"]),
+        ("reproduce gr3-fig2 --threads 0", &["--threads", "it takes 1 to 1024"]),
         ("sim --policy drr --input gen:poisson --load 1e-300", &["--load", "from 0.000001 to 1000", "not 1e-300"]),
         ("sim --policy drr --input gen:poisson --rate 1e-300", &["0.001 to 1e12", "not `1e-300`"]),
         ("sim --policy drr --input gen:poisson --weights 4294967296", &["from 1 to 4294967295"]),

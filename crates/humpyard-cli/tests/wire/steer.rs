@@ -347,7 +347,7 @@ fn what_cannot_be_steered_is_refused_in_one_line() {
         ("--apply cpumap:here --policy hrw --apply-if -5%", "give a part below 100%, such as 20%"),
         ("--apply cpumap:here --policy hrw --cost 8us", "--cost: only fanout:FILE has readers"),
         ("--apply cpumap:here --policy hrw --maps /tmp", "--maps: only fanout:FILE has readers"),
-        ("--apply fanout:/tmp/lb.o --policy hrw --sockets 0", "0 is not in 1..=65535"),
+        ("--apply fanout:/tmp/lb.o --policy hrw --sockets 0", "it takes 1 to 65535"),
         ("--apply fanout:/tmp/lb.o --policy hrw --sockets 4 --cost 0s", "--cost: give a time above 0"),
         ("--observe here --record /dev/full", "`/dev/full` cannot be written: there is a device or a pipe"),
         ("--observe here --record /tmp", "`/tmp` cannot be written: this is no name of a file"),

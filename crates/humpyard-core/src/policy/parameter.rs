@@ -132,7 +132,10 @@ impl ParameterError {
     /// A value that the parameter does not take.
     pub fn value(owner: &str, parameter: &Parameter, value: &str) -> Self {
         let unit = parameter.in_unit();
-        let message = format!("{owner}: `{}` takes {}{unit}, not `{value}`", parameter.name, parameter.accepts);
+        let is_too_large =
+            parameter.accepts == u64::ACCEPTS && !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
+        let most = if is_too_large { format!(" up to {}", u64::MAX) } else { String::new() };
+        let message = format!("{owner}: `{}` takes {}{most}{unit}, not `{value}`", parameter.name, parameter.accepts);
         Self { kind: BuildErrorKind::BadValue, message }
     }
 }
