@@ -8,8 +8,17 @@ use crate::commands::table;
 /// Findings below a table, and of a single run.
 const MORE: usize = 2;
 
+/// Says that an input holds no packet. `None`: it holds some, or it comes by interfaces, which count what they missed.
+pub(crate) fn no_packet(run: &RunResult) -> Option<String> {
+    let is_empty = run.packets.arrived == 0 && !run.interrupted && run.ports.received.is_empty();
+    is_empty.then(|| format!("{} holds no packet: there is nothing to measure", run.input))
+}
+
 /// A comparison: the most important finding, the table, and what else is to be known first.
 pub(crate) fn comparison(comparison: &Comparison) -> String {
+    if let Some(said) = comparison.runs.first().and_then(no_packet) {
+        return format!("{said}.\n");
+    }
     let found = findings::of_comparison(comparison);
     let table = table::comparison(comparison);
     let Some((first, others)) = found.split_first() else { return table };

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use clap::CommandFactory;
 use humpyard::cost::MovePenalties;
 use humpyard::lab::schema::{DOCUMENTS, Document};
 use humpyard::lab::{CostLine, Costs, RuleChoice};
@@ -12,7 +13,7 @@ use humpyard::policy::{CoreDistance, Entry, Parameter};
 use humpyard::{services, traffic};
 use serde_json::{Value, json};
 
-use crate::arguments::{ExplainArguments, ListArguments, Listed};
+use crate::arguments::{Arguments, ExplainArguments, ListArguments, Listed};
 use crate::commands::keys;
 use crate::failure::Failure;
 use crate::layout::Sheet;
@@ -81,6 +82,9 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<ExitCode, Failure>
     let names = names.chain(DOCUMENTS.iter().map(|document| document.name)).chain([keys::METRICS]);
     let entry = entries.iter().find(|entry| entry["name"] == arguments.name.as_str());
     let entry = entry.ok_or_else(|| {
+        if let Some(said) = option_named(&arguments.name) {
+            return Failure::new(said);
+        }
         Failure::new(unknown_of_many(
             "policy, service, experiment, profile, cost table or document",
             &arguments.name,
@@ -91,6 +95,19 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<ExitCode, Failure>
     let text = text(entry)?;
     Output::of(&arguments.common.output).answer(entry, || text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says where an option is explained. `None`: no command has an option of this name.
+fn option_named(name: &str) -> Option<String> {
+    let name = name.strip_prefix("--").unwrap_or(name);
+    let root = Arguments::command();
+    let commands = root.get_subcommands().filter(|command| {
+        command.get_arguments().any(|option| option.get_long() == Some(name) && !option.is_hide_set())
+    });
+    let commands: Vec<&str> = commands.map(clap::Command::get_name).collect();
+    let first = commands.first()?;
+    let list = commands.join(", ");
+    Some(format!("`{name}` is an option, --{name} of {list}: `humpyard {first} --help` explains it"))
 }
 
 /// What rules can say, as an entry.

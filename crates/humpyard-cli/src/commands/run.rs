@@ -158,7 +158,10 @@ pub(crate) fn warn_after(output: Output, config: &RunConfig, result: &RunResult)
 
 /// Prints a result: JSON to the standard output, or a summary there, or on the standard error if packets went there.
 fn report(result: &RunResult, output: Output) -> Result<ExitCode, Failure> {
-    output.answer(result, || format!("{}\n{}\n", table::summary(result), findings::of_run(result)))?;
+    output.answer(result, || match findings::no_packet(result) {
+        Some(said) => format!("{said}.\n"),
+        None => format!("{}\n{}\n", table::summary(result), findings::of_run(result)),
+    })?;
     if result.measured.overdue_max_ns > OVERDUE_NS {
         let why = match bottleneck(result) {
             Some(_) => "the dispatcher cannot keep up with this rate",

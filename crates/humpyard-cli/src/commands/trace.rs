@@ -192,7 +192,10 @@ fn trace_info(arguments: &TraceInfoArguments) -> Result<ExitCode, Failure> {
     if stop.load(Ordering::Relaxed) {
         output::say("humpyard: ended early: these are the packets that were read until then");
     }
-    Output::of(&arguments.common.output).answer(&info, || text(&info))?;
+    Output::of(&arguments.common.output).answer(&info, || match info.packets {
+        0 => format!("{} holds no packet.\n", info.input),
+        _ => text(&info),
+    })?;
     Ok(verdict(info.damage.as_ref()))
 }
 

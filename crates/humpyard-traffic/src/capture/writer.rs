@@ -193,6 +193,11 @@ fn by_extension(path: &Path) -> Result<(Format, Compression), TrafficError> {
         Format::Classic(None)
     } else if stem.ends_with(".pcapng") {
         Format::Ng { started: false, interfaces: Vec::new() }
+    } else if path.is_dir() {
+        return Err(TrafficError::usage(format!(
+            "{}: this is a directory; name a file in it, out.pcap for example",
+            path.display()
+        )));
     } else {
         return Err(TrafficError::usage(format!(
             "{}: the extension says no capture format; use .pcap or .pcapng, and .gz or .zst behind it to compress",
