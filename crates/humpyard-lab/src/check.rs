@@ -348,8 +348,23 @@ pub fn came_to_nothing(config: &RunConfig, result: &RunResult) -> Vec<String> {
             time(duration_ns as f64)
         ));
     }
+    warnings.extend(too_short_to_split(config, result));
     warnings.extend(cut_off(result));
     warnings
+}
+
+/// Warns of a run that ends before the share of a flow is known.
+fn too_short_to_split(config: &RunConfig, result: &RunResult) -> Option<String> {
+    let window = config.split?.window.as_ns();
+    let (duration, split) = (result.summary.duration_ns, result.split.as_ref()?);
+    (duration < window && split.elephants == 0).then(|| {
+        format!(
+            "@split splits no flow: the run takes {}, less than the window of {} over which it measures flows; give a shorter \
+             one (@split window=10us), or more packets",
+            time(duration as f64),
+            time(window as f64)
+        )
+    })
 }
 
 /// Services that could not read all of what they look into, for the capture had cut it off.

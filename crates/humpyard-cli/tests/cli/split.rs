@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{assert_balanced, captures, directory, document, good, number, real, sum};
+use crate::support::{assert_balanced, captures, directory, document, good, number, real, run, sum};
 
 /// Captures of one connection that has nearly all packets.
 const ELEPHANTS: [&str; 2] = ["elephants/EIP-FirmwareChange.pcap", "elephants/melsoft_variant_clean.pcap"];
@@ -54,6 +54,24 @@ fn elephants_of_real_captures_have_several_cores_in_order() {
             assert!(number(&result, "/packets/processed") >= number(&alone, "/packets/processed"), "{capture}");
         }
     }
+}
+
+/// No flow is measured in a run that ends before the window does, and the run says so.
+#[test]
+fn a_run_shorter_than_the_window_is_told() {
+    let said = |words: &str| {
+        let words = format!("sim --input gen:poisson:packets=2k,flows=2 --policy hrw --cores 4 --load 0.5 {words}");
+        run(Path::new("."), &words.split(' ').collect::<Vec<_>>())
+    };
+    let short = said("--split share=0.3,cores=2");
+    let expected = [
+        "warning: --split splits no flow: the run takes 6",
+        "less than the window of 1.00 ms",
+        "(--split window=10us), or more packets",
+    ];
+    assert_eq!(short.code, Some(0));
+    short.assert_one_line(&expected);
+    assert_eq!(said("--split share=0.3,cores=2,window=10us").err, "");
 }
 
 /// Elephants have the names that `trace info` gives them, in documents, words, reports and timelines.
@@ -143,7 +161,7 @@ fn flows_of(directory: &Path, capture: &str) -> BTreeMap<Vec<u8>, Vec<Vec<u8>>> 
 fn what_was_split_is_told_in_words() {
     let directory = directory();
     let words = "sim --input gen:poisson:packets=1000 --policy conn --load 0.1 --split";
-    let never = good(directory.path(), &format!("{words} share=16")).out;
+    let never = good(directory.path(), &format!("{words} share=16,window=10us")).out;
     assert!(
         never.contains("split       0 packets of 0 elephants")
             && never.contains("exit        0 packets waited for earlier ones, 0 missed their turn"),
