@@ -1,4 +1,4 @@
-//! Whether a dispatcher keeps a live run from doing more.
+//! Whether a dispatcher keeps a run from doing more.
 
 use humpyard_core::unit::Time;
 use humpyard_runtime::Load;
@@ -7,7 +7,7 @@ use crate::figures::percent;
 use crate::result::{DispatcherLoad, RunResult};
 
 /// From this part of the time on a dispatcher has no time left.
-const FULL: f64 = 0.95;
+pub(crate) const FULL: f64 = 0.95;
 /// Below this part of the time its workers could do more.
 const ROOM: f64 = 0.8;
 /// A shorter time says nothing.
@@ -60,17 +60,45 @@ pub(crate) fn remedy(workers: usize, dispatchers: usize) -> String {
     }
 }
 
+/// Names what helps a simulation whose dispatcher, that of the assumed host, has no time left.
+pub(crate) fn simulated_remedy(cores: usize) -> String {
+    let fewer = "offer fewer packets (--load, --multiplier)";
+    let faster = "name a faster host (--host FILE)";
+    if cores == 0 {
+        return format!("{fewer}, or {faster}");
+    }
+    format!("{fewer}, {faster}, or run to completion (--cores 0; live: run --workers 0)")
+}
+
+/// Names the dispatcher of an assumed host as the bottleneck of a simulation: it was busy for more than 95 % of the time, and its
+/// cores for less than 80 %. Virtual times have no noise, so a run of any length is judged.
+fn simulated(run: &RunResult, busy: f64) -> Option<String> {
+    let cores = &run.summary.cores_detail;
+    let utilization = cores.iter().map(|core| core.utilization).sum::<f64>() / cores.len().max(1) as f64;
+    if busy <= FULL || utilization >= ROOM {
+        return None;
+    }
+    let (busy, worked) = (percent(busy), percent(utilization));
+    let beside =
+        if run.cores == 0 { format!("{worked} with the services' work") } else { format!("its cores {worked}") };
+    let remedy = simulated_remedy(run.cores);
+    Some(format!("the dispatcher is the bottleneck: busy {busy} of the time, {beside}; {remedy}"))
+}
+
 /// The busiest of the dispatchers that are bottlenecks, in words.
 fn first(judged: &[Judged]) -> Option<String> {
     let limits = judged.iter().filter(|one| one.is_bottleneck()).max_by(|a, b| a.busy.total_cmp(&b.busy))?;
     Some(limits.said(judged.len()))
 }
 
-/// Names the dispatcher that is the bottleneck of a live run, with figures and a remedy. `None`: none is, or nobody can tell.
+/// Names the dispatcher that is the bottleneck of a run, with figures and a remedy. `None`: none is, or nobody can tell.
 ///
-/// It is one where it was busy for more than 95 % of at least 100 ms, and either its workers for less than 80 %, or packets were
+/// In a simulation it is that of the assumed host. In a live run it is one where it was busy for more than 95 % of at least 100 ms, and either its workers for less than 80 %, or packets were
 /// due for 20 ms before it took them in, or its interfaces lost some. Workers without a dispatcher have no such bottleneck.
 pub fn bottleneck(run: &RunResult) -> Option<String> {
+    if let Some(assumed) = &run.assumed {
+        return simulated(run, assumed.dispatcher_utilization);
+    }
     if run.dispatchers == 0 {
         return None;
     }

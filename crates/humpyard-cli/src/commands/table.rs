@@ -525,9 +525,13 @@ fn hardware_lines(run: &RunResult) -> Vec<String> {
 fn decisions(run: &RunResult, real_time: bool) -> String {
     let decision = &run.measured.decision_ns;
     if decision.p99 == 0 {
-        return "too few packets to time".to_owned();
+        return match run.assumed {
+            Some(_) => "not timed: on an assumed host decisions take the times of --host".to_owned(),
+            None => "not timed: a run times few of its decisions, and this one has too few packets".to_owned(),
+        };
     }
-    let of_work = format!(", {} of decisions and work", percent(run.measured.overhead_fraction));
+    let of_work =
+        format!("; decisions take {} of all work, services the rest", percent(run.measured.overhead_fraction));
     let of_work = if real_time { of_work } else { String::new() };
     format!("mean {}, p99 {} in real time{of_work}", time(decision.mean), time(decision.p99 as f64))
 }

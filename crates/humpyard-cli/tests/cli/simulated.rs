@@ -286,6 +286,41 @@ fn options_that_came_to_nothing_are_told() {
     assert_eq!(told("--warmup 100s --json"), "");
 }
 
+/// A simulation of a host names its dispatcher as the bottleneck, as a live run does, and says why nothing is timed.
+#[test]
+fn the_dispatcher_of_an_assumed_host_is_named_as_the_bottleneck() {
+    let sim =
+        |words: &str| good(Path::new("."), &format!("sim --input gen:poisson:packets=20k --policy hrw {words}")).out;
+    let full = sim("--cores 4 --host server-16 --load 2");
+    assert!(full.starts_with("the dispatcher is the bottleneck: busy 100.0 % of the time, its cores "), "{full}");
+    let remedy = "fewer packets (--load, --multiplier), name a faster host (--host FILE), or run to completion (--cores 0; live: run \
+                  --workers 0)";
+    assert!(full.contains(&format!("offer {remedy}\npolicy ")) && full.contains(&format!("Offer {remedy}.")), "{full}");
+    assert!(!full.contains("The cores are overloaded"), "{full}");
+    assert!(full.contains("not timed: on an assumed host decisions take the times of --host"), "{full}");
+    let alone = sim("--cores 0 --host server-16 --load 1.5");
+    assert!(alone.starts_with("the dispatcher is the bottleneck") && !alone.contains("--cores 0"), "{alone}");
+    let calm = sim("--cores 4 --host server-16 --rate 100k");
+    assert!(calm.starts_with("policy ") && !calm.contains("bottleneck"), "{calm}");
+    assert!(sim("--cores 4").contains("in real time\n"));
+}
+
+/// A capture without packets is named in one line.
+#[test]
+fn an_input_without_packets_is_told_in_one_line() {
+    let directory = directory();
+    let header = [0xa1b2_c3d4, 0x0002_0004, 0, 0, 65_535, 1u32];
+    fs::write(directory.path().join("none.pcap"), header.map(u32::to_be_bytes).concat()).expect("a file");
+    let said = |words: &str| good(directory.path(), words).out;
+    let nothing = "none.pcap holds no packet: there is nothing to measure.\n";
+    for words in ["sim --policy hrw", "run --policy hrw --workers 0", "compare --policy hrw --policy drr"] {
+        assert_eq!(said(&format!("{words} --input none.pcap")), nothing, "{words}");
+    }
+    assert_eq!(said("trace info none.pcap"), "none.pcap holds no packet.\n");
+    let result = document(directory.path(), "sim --policy hrw --input none.pcap");
+    assert_eq!(number(&result, "/packets/in"), 0);
+}
+
 /// All packets are there at the start, so that services go one after the other: no core is cold but for the first of a service,
 /// and all is done long before the last packet would have come.
 #[test]

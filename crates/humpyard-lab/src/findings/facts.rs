@@ -19,6 +19,8 @@ const PACKETS: u64 = 1000;
 pub(super) struct Facts {
     /// Whether the runs went by the machine's clock.
     pub(super) real_time: bool,
+    /// Whether a simulation assumed a host, which has a dispatcher.
+    pub(super) on_assumed_host: bool,
     /// Cores, or worker threads.
     pub(super) cores: usize,
     /// Packets that came in, in the first run.
@@ -125,7 +127,7 @@ pub(super) struct RunFacts {
     pub(super) busy: Vec<f64>,
     /// The flow with the most packets that left. `None`: nobody knows, or no packet left.
     pub(super) heaviest: Option<HeaviestFlow>,
-    /// Part of the time that each dispatcher was busy. Empty: there is none, in virtual time.
+    /// Part of the time that each dispatcher was busy. Empty: there is none, on the ideal host.
     pub(super) dispatchers: Vec<f64>,
     /// Whether a dispatcher is the bottleneck, by [`crate::bottleneck`].
     pub(super) is_dispatcher_full: bool,

@@ -5,8 +5,9 @@ use super::hot::{FULL, hot};
 use super::split::Figure;
 use super::words::{fraction, list, names, part, sentence};
 use super::{Finding, Topic};
-use crate::bottleneck::remedy;
+use crate::bottleneck::{remedy, simulated_remedy};
 use crate::figures::{bit_rate, percent, time};
+use crate::recommend::capital;
 
 /// Loss beyond what overload makes unavoidable by this factor has another cause.
 const BEYOND: f64 = 1.5;
@@ -87,16 +88,19 @@ pub(super) fn dispatcher(facts: &Facts) -> Vec<Finding> {
     let lost = if lossy.is_empty() { String::new() } else { format!(" {}.", sentence(&facts.lost(&lossy))) };
     let dispatcher = part(most(&dispatcher_busy));
     let worker = part(most(&|policy| policy.busy_by_rank().first().copied().unwrap_or(0.0)));
-    let worker = if facts.cores == 0 {
-        format!("{worker} with the services' work")
-    } else {
-        format!("the busiest worker {worker}")
+    let worker = match (facts.cores, facts.on_assumed_host) {
+        (0, _) => format!("{worker} with the services' work"),
+        (_, true) => format!("the busiest core {worker}"),
+        (_, false) => format!("the busiest worker {worker}"),
     };
     let dispatchers = full.iter().flat_map(|policy| &policy.runs).map(|run| run.dispatchers.len()).max().unwrap_or(1);
-    let remedy = remedy(facts.cores, dispatchers);
-    let text = format!(
-        "The dispatcher is the bottleneck: it was busy {dispatcher} of the time, {worker}.{lost} Try {remedy}."
-    );
+    let remedy = if facts.on_assumed_host {
+        capital(&simulated_remedy(facts.cores))
+    } else {
+        format!("Try {}", remedy(facts.cores, dispatchers))
+    };
+    let text =
+        format!("The dispatcher is the bottleneck: it was busy {dispatcher} of the time, {worker}.{lost} {remedy}.");
     vec![Finding::new(Topic::Dispatcher, text)]
 }
 
@@ -240,7 +244,9 @@ impl Facts {
 /// Overload that nobody lost packets by: the backlog had room, this time.
 pub(super) fn backlog(facts: &Facts) -> Vec<Finding> {
     let is_lossless = facts.policies.iter().all(PolicyFacts::is_lossless);
-    let Some(load) = facts.load.filter(|load| *load >= OVERLOAD && is_lossless && facts.packets > 0) else {
+    // Packets that a full dispatcher does not take in do not wait for cores.
+    let is_theirs = is_lossless && !facts.policies.iter().any(is_dispatcher_full);
+    let Some(load) = facts.load.filter(|load| *load >= OVERLOAD && is_theirs && facts.packets > 0) else {
         return Vec::new();
     };
     let waited = facts.policies.iter().map(|policy| policy.greatest(|run| run.queue_max as f64)).fold(0.0, f64::max);
@@ -329,6 +335,13 @@ mod tests {
         let lossy = of(full(lost(Place::Input, 500)));
         assert_eq!(lossy, format!("{text} a lost 5.00 % of the packets. Try --dispatchers 3."));
         assert_eq!(of(RunFacts { dispatchers: vec![0.99], ..run() }), "", "the workers have no time left either");
+        let simulated = Facts { on_assumed_host: true, ..facts(&[("a", &[full(run())])]) };
+        let said_of_it = said(&dispatcher(&simulated));
+        assert!(
+            said_of_it.contains("the busiest core 50 %. Offer fewer packets (--load, --multiplier),"),
+            "{said_of_it}"
+        );
+        assert_eq!(backlog(&Facts { load: Some(2.0), ..simulated }), [], "packets do not wait for cores");
         let alone = Facts { cores: 0, ..facts(&[("a", &[full(run())])]) };
         assert!(said(&dispatcher(&alone)).contains("busy 99 % of the time, 50 % with the services' work."));
     }

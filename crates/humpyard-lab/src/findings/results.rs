@@ -39,6 +39,7 @@ impl Facts {
         let served = first.summary.services.iter().filter(|service| service.packets > 0);
         Self {
             real_time: is_in_real_time(first),
+            on_assumed_host: first.assumed.is_some(),
             cores: first.cores,
             packets: first.packets.arrived,
             flows: first.flows,
@@ -78,7 +79,7 @@ fn is_unaccounted(run: &RunResult) -> bool {
     !run.packets.balance() || run.unaccounted.is_some() || !run.ports.agree(&run.packets)
 }
 
-/// The greatest of the costs in a list such as `tcp=50000ns,udp=50000ns`, in ns.
+/// The greatest of the costs in a list such as `tcp=50us,udp=70us`, in ns.
 fn switch_cost(list: &str) -> u64 {
     let cost = |text: &str| parse_duration(text.rsplit('=').next()?).ok().map(|cost| cost.as_nanos() as u64);
     list.split(',').filter_map(cost).max().unwrap_or(0)
@@ -139,7 +140,10 @@ impl RunFacts {
                 summary.cores_detail.iter().map(|core| core.utilization).collect()
             },
             heaviest: run.top_flows.first().map(|top| HeaviestFlow { flow: top.flow.clone(), fraction: top.fraction }),
-            dispatchers: run.measured.dispatchers.iter().map(|load| load.busy_fraction).collect(),
+            dispatchers: match &run.assumed {
+                Some(assumed) => vec![assumed.dispatcher_utilization],
+                None => run.measured.dispatchers.iter().map(|load| load.busy_fraction).collect(),
+            },
             is_dispatcher_full: bottleneck(run).is_some(),
             overdue_ns: run.measured.overdue_max_ns,
             duration_ns: summary.duration_ns,

@@ -495,8 +495,10 @@ pub struct Measured {
     pub wall_ns: u64,
     /// Packets that arrived per second of `wall_ns`.
     pub packets_per_second: f64,
-    /// Time of one decision of the mechanism and its policies, in ns, from a sample. A decision
-    /// handles an arrival, or chooses the next packet for a core.
+    /// Time of one decision of the mechanism and its policies, in ns. A decision handles an
+    /// arrival, or chooses the next packet for a core. It is from a sample: every 256th packet of a
+    /// simulation, every 64th of a live run. 0: nothing was timed. Either the run had too few
+    /// packets, or a simulation assumed a host, whose decisions take the times of `host`.
     pub decision_ns: DurationSummary,
     /// Longest time, in ns, from the due arrival of a packet until the dispatcher took it in. 0 in
     /// a simulation.
