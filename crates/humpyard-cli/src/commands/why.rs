@@ -84,18 +84,27 @@ fn text(why: &Why) -> String {
 }
 
 fn flow_text(flow: &FlowStory) -> String {
-    let FlowStory { flow, packets, delay_ns, cores, blame } = flow;
+    let FlowStory { flow, other_flows, packets, delay_ns, cores, blame } = flow;
+    let name = match other_flows.as_slice() {
+        [] => format!("Flow {flow}"),
+        others => format!("Flows {flow} and {}, together", others.join(" and ")),
+    };
     let [mean, most] = [delay_ns.mean, delay_ns.max as f64].map(time);
     let on: Vec<String> =
         cores.iter().map(|one| format!("{} on core {}", counted(one.packets, "packet"), one.core)).collect();
     let dropped = if packets.dropped > 0 { format!(", {} dropped", packets.dropped) } else { String::new() };
     format!(
-        "Flow {flow}: {}{dropped}; {}. Mean delay {mean}, p99 {}, max {most}. Where it went:\n\n{}",
+        "{name}: {}{dropped}; {}. Mean delay {mean}, p99 {}, max {most}. Where it went:\n\n{}",
         counted(packets.arrived, "packet"),
         on.join(", "),
         time(delay_ns.p99 as f64),
         table(blame)
-    )
+    ) + &one_alone(flow, other_flows)
+}
+
+/// Says how to see one of several flows alone.
+fn one_alone(flow: &str, others: &[String]) -> String {
+    if others.is_empty() { String::new() } else { format!("\nOne alone: --flow '{flow}', and so on.") }
 }
 
 fn packet_text(packet: &PacketStory) -> String {

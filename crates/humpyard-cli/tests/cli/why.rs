@@ -87,6 +87,19 @@ fn flows_and_packets_are_chosen() {
     }
     let said = typed(&["--flow", bare]);
     assert!(said.out.starts_with(&format!("Flow {flow}: ")) && said.code == Some(0), "{said:?}");
+    assert!(!said.out.contains("One alone:"), "{said:?}");
+    let there = typed(&["--flow", bare, "--json"]).json();
+    let (from, to) = bare.split_once(" > ").expect("two sides");
+    let both = typed(&["--flow", &format!("{from} <> {to}"), "--json"]).json();
+    let arrived = |why: &Value| number(why, "/flow/packets/arrived");
+    let other = both.pointer("/flow/other_flows/0").and_then(Value::as_str);
+    match other {
+        Some(other) => {
+            let back = typed(&["--flow", other, "--json"]).json();
+            assert_eq!(arrived(&both), arrived(&there) + arrived(&back));
+        }
+        None => assert_eq!(arrived(&both), arrived(&there), "it has one direction"),
+    }
     let one = document(at, &format!("why {options} --packet 17"));
     assert_eq!((number(&one, "/packet/number"), &one["asked"]), (17, &"packet".into()));
     let missing = typed(&["--flow", "udp 1.2.3.4:5 > 6.7.8.9:10"]);

@@ -175,8 +175,16 @@ impl Chosen {
             }
         }
         let served = (0..).zip(cores).filter(|&(_, packets)| packets > 0);
+        let mut names: Vec<String> = Vec::new();
+        for name in self.flow.iter().map(|&flow| &history.flows[flow as usize]) {
+            if !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
+        let other_flows = names.split_off(1);
         FlowStory {
-            flow: history.flows[self.flow[0] as usize].clone(),
+            flow: names.remove(0),
+            other_flows,
             packets: fates(history, is_of_flow),
             delay_ns: figures(&delays),
             cores: served.map(|(core, packets)| CorePackets { core, packets }).collect(),

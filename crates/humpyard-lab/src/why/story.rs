@@ -70,6 +70,10 @@ pub struct DelayFigures {
 pub struct FlowStory {
     /// Protocol, addresses and ports of the flow.
     pub flow: String,
+    /// Other flows that were asked for together with `flow`, such as the other direction. All
+    /// figures count their packets, too.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub other_flows: Vec<String>,
     /// Fate of every packet of the flow.
     pub packets: PacketFates,
     /// Delay of the packets of the flow that left, in ns. Packets of the warm-up do not count.
