@@ -162,6 +162,34 @@ impl Serialize for DescribedHost {
     }
 }
 
+/// The meaning of each key of a described host.
+#[cfg(feature = "schema")]
+const MEANINGS: [(&str, &str); 20] = [
+    ("processors", "Number of processors, each with one thread of a run."),
+    ("turn_ns", "Time of a turn of the dispatcher's loop, in ns, without the packets that it takes in or back."),
+    ("notice_ns", "Time from the arrival of a packet until an idle dispatcher sees it, in ns."),
+    ("take_in_ns", "Time to read a packet, find its flow and decide, in ns."),
+    ("take_in_per_byte_ns", "Time to read one byte of a packet, in ns."),
+    ("take_back_ns", "Time to complete a packet, in ns: its account, its measurements, its way out."),
+    ("onward_ns", "Time to complete a packet that goes on to the next service of its chain, in ns."),
+    ("give_ns", "Time to give a packet to a worker, in ns."),
+    ("fetch_ns", "Time to fetch a packet that a worker has done, in ns."),
+    ("worker_ns", "Time of a worker for a packet, in ns, beside its service."),
+    ("own_ns", "Time of the dispatcher for a packet that it serves itself, in ns, beside the service."),
+    ("on_the_way_ns", "Time from giving a packet to an awake worker until the worker begins, in ns."),
+    ("rested_ns", "Extra time of the first packet after the dispatcher was idle for 5 us, in ns."),
+    ("worker_rested_ns", "Extra time of the first packet after a worker was idle for 5 us, in ns."),
+    ("wake_ns", "Time to wake a sleeping worker, in ns."),
+    ("awake_ns", "Idle time after which a worker sleeps, in ns."),
+    ("flows", "Extra time of a packet at the dispatcher, as pairs: the number of known flows, and the time in ns."),
+    ("held", "Extra time of a packet at the dispatcher, as pairs: the number of packets held, and the time in ns."),
+    (
+        "held_service",
+        "Extra time of a service on the dispatcher's thread, as pairs: the number of packets held, and the time in ns.",
+    ),
+    ("held_worker", "Extra time of a service on a worker, as pairs: the number of packets held, and the time in ns."),
+];
+
 #[cfg(feature = "schema")]
 impl schemars::JsonSchema for DescribedHost {
     fn schema_name() -> std::borrow::Cow<'static, str> {
@@ -176,7 +204,13 @@ impl schemars::JsonSchema for DescribedHost {
             serde_json::Map::from_iter([("processors".to_owned(), generator.subschema_for::<usize>().into())]);
         properties.extend(host.times().map(|(key, _)| (key.to_owned(), time.clone().into())));
         properties.extend(host.points().map(|(key, _)| (key.to_owned(), points.clone().into())));
-        schemars::json_schema!({ "type": "object", "properties": properties })
+        for (key, meaning) in MEANINGS {
+            if let Some(serde_json::Value::Object(property)) = properties.get_mut(key) {
+                property.insert("description".to_owned(), meaning.into());
+            }
+        }
+        let required: Vec<String> = properties.keys().cloned().collect();
+        schemars::json_schema!({ "type": "object", "properties": properties, "required": required })
     }
 }
 
@@ -230,6 +264,22 @@ impl MachineCosts {
                 let points = points.iter().map(|(place, ns)| format!("[{place}, {ns}]"));
                 let _ = writeln!(text, "{name} = [{}]", points.collect::<Vec<_>>().join(", "));
             }
+        }
+    }
+}
+
+#[cfg(all(test, feature = "schema"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_of_a_host_has_a_meaning() {
+        let keys: Vec<&str> = MEANINGS.iter().map(|(key, _)| *key).collect();
+        assert!(HOST_KEYS.iter().all(|key| keys.contains(key)) && keys.len() == HOST_KEYS.len());
+        let schema = serde_json::to_value(schemars::schema_for!(DescribedHost)).expect("JSON");
+        for key in HOST_KEYS {
+            let said = schema["properties"][key]["description"].as_str().unwrap_or_default();
+            assert!(said.ends_with('.') && (key == "processors" || said.contains("ns")), "{key}: {said}");
         }
     }
 }
