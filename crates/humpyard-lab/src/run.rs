@@ -282,7 +282,7 @@ fn run_several(
     control: &mut Control<'_>,
 ) -> Result<RunResult, LabError> {
     if control.observer.is_some() {
-        return Err(LabError::option("an observer hears of one dispatcher: have @dispatchers 1"));
+        return Err(LabError::option("an observer hears of one dispatcher: use @dispatchers 1"));
     }
     let SeparateDispatchers { mut dispatchers, places, clients, journals } = several::separate(config)?;
     let quarantine = setup::quarantine(config)?;

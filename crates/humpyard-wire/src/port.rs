@@ -152,7 +152,7 @@ impl PortName {
     ) -> Result<Vec<Port>, TrafficError> {
         if self.kind != "iface" {
             return Err(TrafficError::usage(format!(
-                "{}: packets can be shared among workers where they come by iface:, so have --dispatchers 1",
+                "{}: packets can be shared among workers where they come by iface:, so use --dispatchers 1",
                 self.name()
             )));
         }

@@ -148,7 +148,7 @@ fn said(report: &Report, file: &ConfigurationFile) -> String {
         text.push_str("\nWhat a packet of each service costs:\n\n");
         understood.checked.costs.iter().for_each(|cost| text.push_str(&format!("  {cost}\n")));
         text.push_str(&format!(
-            "\nPackets, in the order in which they are asked about:\n\n{}\n",
+            "\nRules, in the order in which they are tried; the first that matches a packet decides:\n\n{}\n",
             rules_table(understood)
         ));
         for warning in &understood.checked.warnings {
@@ -163,7 +163,7 @@ fn said(report: &Report, file: &ConfigurationFile) -> String {
 }
 
 fn options_table(understood: &Understood, report: &Report, file: &ConfigurationFile) -> Sheet {
-    let mut table = Sheet::of_text(&["option", "value", "from"]);
+    let mut table = Sheet::of_text(&["option", "value", "set by"]);
     let rules = understood.checked.options.get("rule").map_or("", String::as_str);
     let by_rule = |key: &str| matches!(key, "guarantee" | "tolerance") && rules.contains(&format!(",{key}="));
     let from = |key: &str| match file.line_of(key) {
@@ -189,8 +189,11 @@ fn options_table(understood: &Understood, report: &Report, file: &ConfigurationF
 
 fn rules_table(understood: &Understood) -> Sheet {
     let by_rule = understood.checked.options.get("clients").is_some_and(|clients| clients == "rule");
-    let mut table =
-        Sheet::of_text(if by_rule { &["packets", "service", "client", ""] } else { &["packets", "service", ""] });
+    let mut table = Sheet::of_text(if by_rule {
+        &["packets that match", "service", "client", "remark"]
+    } else {
+        &["packets that match", "service", "remark"]
+    });
     for rule in &understood.checked.rules {
         let mut row = vec![rule.packets.replace(',', ", "), rule.service.clone()];
         row.extend(by_rule.then(|| rule.client.clone()));

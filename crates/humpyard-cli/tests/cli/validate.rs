@@ -142,7 +142,7 @@ fn slips_are_told_in_a_line() {
     let directory = directory();
     for (words, expected) in [
         ("validate --input - --policy hrw --costs measured", "use a file"),
-        ("validate --input gen:poisson:packets=10 --policy hrw --host ideal", "have --host here"),
+        ("validate --input gen:poisson:packets=10 --policy hrw --host ideal", "use --host here"),
         ("sim --input gen:poisson:packets=10 --policy hrw --host sever-16", "did you mean `server-16`"),
         ("sim --input gen:poisson:packets=10 --policy hrw --host server-16 --link 1Gbps", "--link"),
         ("validate --input gen:poisson:packets=10 --policy hwr", "did you mean `hrw`"),

@@ -162,7 +162,7 @@ pub(crate) fn refuse(config: &RunConfig) -> Result<(), LabError> {
     if config.cores == 0 {
         return Err(LabError::option("@dispatchers 0 needs workers: give @workers 1 or more"));
     }
-    why_not(config).map_or(Ok(()), |why| Err(LabError::option(format!("@dispatchers 0: {why}; have @dispatchers 1"))))
+    why_not(config).map_or(Ok(()), |why| Err(LabError::option(format!("@dispatchers 0: {why}; use @dispatchers 1"))))
 }
 
 /// Returns the worker of each bucket, for which the steering policy is asked with a key of the bucket: its

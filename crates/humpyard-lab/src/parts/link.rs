@@ -64,7 +64,7 @@ pub(crate) fn check_withholding(config: &RunConfig) -> Result<(), LabError> {
     match &config.link {
         Some(choice) if choice.queue.is_some() && !config.policy.shares() => Err(LabError::option(format!(
             "@link withholds clients from the cores, and `{}` serves packets in order of arrival, of any client: name a \
-             sharing policy, hrw/efq for example, or have @link {}bit:queue=none",
+             sharing policy, hrw/efq for example, or use @link {}bit:queue=none",
             config.policy, choice.rate_bps
         ))),
         _ => Ok(()),

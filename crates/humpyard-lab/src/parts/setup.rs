@@ -267,7 +267,7 @@ fn check_assumed(config: &RunConfig) -> Result<(), LabError> {
         ("interrupted", config.interrupted),
     ];
     if let Some((option, _)) = refused.iter().find(|(_, is_used)| *is_used) {
-        return Err(LabError::option(format!("@{option} is simulated on an ideal host alone: have @host {IDEAL}")));
+        return Err(LabError::option(format!("@{option} is simulated on an ideal host alone: use @host {IDEAL}")));
     }
     Ok(())
 }
@@ -422,7 +422,7 @@ fn check_host(config: &RunConfig) -> Result<(), LabError> {
         && let Some(name) = policies.find_map(PolicySpec::simulated_only)
     {
         return Err(LabError::option(format!(
-            "`{name}` runs in virtual time alone, not on real threads: simulate it, or have @clock virtual"
+            "`{name}` runs in virtual time alone, not on real threads: simulate it, or use @clock virtual"
         )));
     }
     if config.host == Host::Live && config.policy.is_offline() {

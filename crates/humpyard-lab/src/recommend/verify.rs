@@ -82,7 +82,7 @@ pub fn why_not_verified(config: &RunConfig) -> Option<String> {
         return Some(format!("`{name}` runs in virtual time alone, and not on real threads"));
     }
     let Some(host) = &config.assumed else {
-        return Some("the simulator assumed an ideal host: have @host here".to_owned());
+        return Some("the simulator assumed an ideal host: use @host here".to_owned());
     };
     let processors = processors().len().max(1);
     if host.name != HERE {

@@ -219,7 +219,7 @@ pub fn check(config: &RunConfig) -> Result<(), LabError> {
     }
     let Some(host) = &config.assumed else {
         return Err(LabError::option(
-            "an ideal host is no machine that could run it: have @host here, or a file of `humpyard calibrate @machine`",
+            "an ideal host is no machine that could run it: use @host here, or a file of `humpyard calibrate @machine`",
         ));
     };
     // Before it is measured, the host is this machine.
