@@ -174,7 +174,11 @@ class Scheduler:
 
 @final
 class Packet:
-    """A packet as policies see it, without its bytes."""
+    """A packet as policies see it, without its bytes.
+
+    `estimate` is the work that it is believed to be, in the unit of the run: bytes, packets or nanoseconds. `arrival`
+    is when it came to its present service, and `entered` when it came in, in nanoseconds.
+    """
 
     @property
     def arrival(self) -> int: ...

@@ -87,8 +87,9 @@ class Policy(abc.ABC):  # noqa: B024
 class Share(Policy):
     """A sharing policy: it chooses the client that an idle core serves.
 
-    A client wakes (`on_wake`). Then each packet brings `on_dispatch` and later `on_completion`, and between or after
-    them `on_head`. At last the client is idle (`on_idle`).
+    A client wakes (`on_wake`): it was idle, and its first packet may be served. Then each packet brings `on_dispatch`
+    and later `on_completion`, and between or after them `on_head` with the next packet. At last the client is idle
+    (`on_idle`): it has no packet left, waiting or in service.
 
     Attributes
     ----------
@@ -97,10 +98,12 @@ class Share(Policy):
     prefers_cores : bool
         Whether `pick` may answer None to one core and a client to another.
     heads : dict of int to Packet
-        The packet that may be served next of each client that has one, in the order in which they were offered. Kept up
-        to date before each handler is called.
+        The oldest waiting packet of each client that may be served now, by client, in the order in which they became
+        so. Its `estimate` is the work that the packet is believed to be, in the unit of the run. Kept up to date before
+        each handler is called.
     weights : list of int
-        The weight of each client. Kept up to date before each handler is called.
+        The weight of each client, from 1: a client with weight 2 should get twice the service of one with weight 1.
+        Kept up to date before each handler is called.
     """
 
     merges_clients: ClassVar[bool] = False
