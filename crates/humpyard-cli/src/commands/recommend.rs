@@ -6,7 +6,7 @@ use std::thread;
 
 use humpyard::lab::calibrate::INPUT;
 use humpyard::lab::recommend::{
-    Advice, RecommendOptions, Recommendation, TrialPlace, baseline, recommend as search, verify, why_not_verified,
+    Advice, Goal, RecommendOptions, Recommendation, TrialPlace, baseline, recommend as search, verify, why_not_verified,
 };
 use humpyard::lab::report::ReportFile;
 use humpyard::lab::{AUTO, AssumedHost, Control, Host, RunConfig, check, of_this_machine, spelled};
@@ -28,6 +28,7 @@ use crate::stop;
 pub(crate) fn recommend(arguments: &RecommendArguments) -> Result<ExitCode, Failure> {
     let common = &arguments.common;
     let mut options = options(arguments)?;
+    Output::of(&common.output).warn(&Goal::doubts(&arguments.goal));
     options.elsewhere = caller::caller().and_then(|caller| caller.elsewhere());
     if options.elsewhere.is_some() {
         may_travel(&options)?;

@@ -206,6 +206,48 @@ fn cores_that_would_do_are_named() {
     assert_eq!(holds(cores - 1).pointer("/winner/holds"), Some(&Value::Bool(false)));
 }
 
+/// Where the dispatcher has no time left, no policy can help: the answer says what does, and offers no command.
+#[test]
+fn a_full_dispatcher_is_named_where_no_policy_keeps_the_goal() {
+    let directory = directory();
+    let words = "recommend --host appliance-4 --input gen:poisson:packets=20k --workers 2 --rate 4M --costs table:measured --candidate \
+                 hrw --candidate drr --quiet";
+    let asked = |goal: &str, more: &str| {
+        let words = format!("{words} --goal {goal} {more}");
+        run(directory.path(), &words.split_whitespace().collect::<Vec<_>>())
+    };
+    let said = asked("late<0.1%@20us", "--report page.html");
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert!(
+        said.out.starts_with("No policy meets late<0.10 %@20.0 us here: the dispatcher is busy all the time ("),
+        "{said:?}"
+    );
+    let remedy = "Offer fewer packets (--load, --multiplier), name a faster host (--host FILE), or run to completion (humpyard run \
+                  --workers 0).";
+    assert!(said.out.contains(remedy) && !said.out.contains("To run it"), "{said:?}");
+    let page = fs::read_to_string(directory.path().join("page.html")).expect("a page");
+    assert!(page.contains("the dispatcher is busy all the time") && !page.contains("<pre>humpyard run"));
+    let answer = asked("late<0.1%@20us", "--json").json();
+    assert!(real(&answer, "/dispatcher_utilization") > 0.95, "{answer:#}");
+    let kept = asked("p99<1s", "");
+    let bottleneck = "The dispatcher is the bottleneck: busy ";
+    assert!(kept.code == Some(0) && kept.out.contains(bottleneck) && kept.out.contains("To run it"), "{kept:?}");
+    let ideal = document(directory.path(), &format!("recommend {FEW_FLOWS} --goal p99<1s"));
+    assert!(ideal.get("dispatcher_utilization").is_none(), "{ideal:#}");
+}
+
+#[test]
+fn a_fraction_that_may_be_a_percentage_is_doubted() {
+    let said = |goal: &str| {
+        let words = format!("recommend {FEW_FLOWS} --goal {goal}");
+        run(Path::new("."), &words.split_whitespace().collect::<Vec<_>>())
+    };
+    let doubted = said("late<0.1");
+    doubted.assert_one_line(&["warning: --goal: `late<0.1` is 10.0 %: write 10% for that, or 0.1% if you mean 0.10 %"]);
+    assert!(doubted.out.contains("late<10.0 %"), "{doubted:?}");
+    assert_eq!(said("late<10%").err, "");
+}
+
 #[test]
 fn the_command_runs_and_the_page_is_written() {
     let directory = directory();

@@ -22,6 +22,19 @@ const SLACK: f64 = 1.25;
 /// Bounds below this are not given in percent.
 const LEAST_PERCENT: f64 = 1e-4;
 
+/// A bound on a fraction above this may be meant in percent.
+const LEAST_DOUBTED: f64 = 0.01;
+
+/// A fraction as people read it.
+fn figure_of(fraction: f64) -> String {
+    figure(Kind::Fraction, fraction)
+}
+
+/// A number with no more digits than it needs, up to six.
+fn short(number: f64) -> f64 {
+    (number * 1e6).round() / 1e6
+}
+
 /// What is wanted: `late<0.1%@2ms,ooo<0.01%,min=p99`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Goal {
@@ -205,6 +218,26 @@ impl Goal {
         self.bounds.iter().any(|bound| bound.figure == *figure)
     }
 
+    /// Says how bounds on fractions are understood that are above 1 % and have no `%`: `late<0.1` is 10 %.
+    pub fn doubts(text: &str) -> Vec<String> {
+        let doubt = |part: &str| {
+            let (figure, bound) = part.split_once('<')?;
+            let measure = figure.trim().parse::<GoalFigure>().ok()?.measure;
+            let value = bound.split('@').next().unwrap_or_default().trim();
+            let fraction: f64 = value.parse().ok().filter(|fraction| *fraction > LEAST_DOUBTED)?;
+            (measure.kind() == Kind::Fraction).then(|| {
+                format!(
+                    "@goal: `{}<{value}` is {}: write {}% for that, or {value}% if you mean {}",
+                    figure.trim(),
+                    figure_of(fraction),
+                    short(fraction * 100.0),
+                    figure_of(fraction / 100.0)
+                )
+            })
+        };
+        text.split(',').filter_map(|part| doubt(part.trim())).collect()
+    }
+
     /// What else than policies decides whether a packet is late.
     pub fn tolerance(&self) -> Option<Duration> {
         self.tolerance
@@ -369,6 +402,14 @@ mod tests {
         let all = MeasuredFigures { p99_ns: 1e9, scopes: vec![dpi], ..MeasuredFigures::default() };
         assert_eq!(goal("p99[dpi]<500us").margin(&all), 0.5);
         assert_eq!(goal("p99[web]<500us").margin(&all), f64::NEG_INFINITY, "nobody measured it");
+    }
+
+    #[test]
+    fn a_fraction_that_may_be_a_percentage_is_doubted() {
+        let said = Goal::doubts("late[dpi]<0.1@2ms,loss<0.7%,ooo<0.005,p99<1ms,fairness>0.95");
+        let expected = "@goal: `late[dpi]<0.1` is 10.0 %: write 10% for that, or 0.1% if you mean 0.10 %";
+        assert_eq!(said, [expected]);
+        assert!(Goal::doubts("late<0.07")[0].contains("is 7.00 %: write 7% for that"));
     }
 
     #[test]
