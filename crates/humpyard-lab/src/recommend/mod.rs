@@ -47,7 +47,7 @@ use crate::run;
 use candidates::{HASHING, fitting, tried};
 use search::Ranked;
 use trials::Trials;
-use words::{reason, with_vacuous};
+use words::{Origin, Tried, reason, with_vacuous};
 
 pub use baseline::{Baseline, BaselineFigure, baseline};
 pub use candidates::Skipped;
@@ -311,7 +311,7 @@ pub fn recommend(
         seed: config.seed.0,
         advice,
         policy: chosen.policy.to_string(),
-        reason: with_vacuous(&vacuous, reason),
+        reason: with_vacuous(&vacuous, tried_packets(config, &trials), reason),
         vacuous,
         remarks: remarks(config, goal, chosen)?,
         winner: finalist(winner),
@@ -379,6 +379,16 @@ fn fixed(config: &RunConfig, goal: &Goal) -> Result<RunConfig, LabError> {
     let mut config = config.clone();
     config.rate = config.rate.fixed(config.cores);
     if let Some(tolerance) = goal.tolerance() {
+/// The packets on which policies were tried.
+fn tried_packets(config: &RunConfig, trials: &Trials<'_>) -> Tried {
+    let from = match &config.table {
+        Some(_) => Origin::Table,
+        None if config.input_name().starts_with("gen:") => Origin::Model,
+        None => Origin::Capture,
+    };
+    Tried { packets: trials.recorded.len(), is_whole: trials.recorded.is_whole, from }
+}
+
         if config.tolerances.iter().any(|(service, given)| service.is_empty() && *given != tolerance) {
             return Err(LabError::option(
                 "--tolerance and --goal name different delays for all services: leave out one of them",

@@ -21,6 +21,9 @@ pub struct Vacuous {
     pub figure: String,
     /// The reason, in words.
     pub because: String,
+    /// How many times as long the traffic must last. `None`: it lasts long enough.
+    #[serde(skip)]
+    pub(super) longer: Option<u64>,
 }
 
 /// Returns the bounds that say nothing about a run of traffic that lasts this long, in which the figures of this many candidates
@@ -38,7 +41,8 @@ pub(super) fn vacuous(
         if is_broken_by_delay(bound, worst) {
             return None;
         }
-        let because = if lasted < TIMES * allowed {
+        let longer = (lasted < TIMES * allowed).then(|| (TIMES * allowed / lasted.max(1.0)).ceil() as u64);
+        let because = if longer.is_some() {
             let but = if bound.figure.measure == Measure::Late {
                 ", and hardly a packet is late but those dropped"
             } else {
@@ -63,7 +67,7 @@ pub(super) fn vacuous(
         } else {
             return None;
         };
-        Some(Vacuous { figure: bound.figure.to_string(), because })
+        Some(Vacuous { figure: bound.figure.to_string(), because, longer })
     };
     goal.bounds.iter().filter_map(of).collect()
 }

@@ -11,17 +11,59 @@ use super::workload::ElephantFlow;
 use super::{Advice, Recommendation};
 use crate::figures::{counted, figure, percent};
 
+/// The packets on which policies were tried.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tried {
+    /// Their number.
+    pub(super) packets: usize,
+    /// Whether they are all of the input.
+    pub(super) is_whole: bool,
+    /// Where they come from.
+    pub(super) from: Origin,
+}
+
+/// Where packets come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Origin {
+    /// A capture.
+    Capture,
+    /// A traffic model.
+    Model,
+    /// A table of the program.
+    Table,
+}
+
+impl Tried {
+    /// Says that traffic is too short, and how it lasts this many times as long.
+    fn too_short(self, times: u64) -> String {
+        let Self { packets, is_whole, from } = self;
+        let enough = (packets as u64).saturating_mul(times);
+        let fix = match from {
+            _ if !is_whole => format!("read more of it (--packets {enough})"),
+            Origin::Capture => {
+                format!("give a longer one, or play it {times} times (--loop {times} --packets {enough})")
+            }
+            Origin::Model => format!("make {enough} packets (packets={enough} in --input, and --packets {enough})"),
+            Origin::Table => format!("give {enough} packets"),
+        };
+        let what = if from == Origin::Capture { "capture" } else { "traffic" };
+        let packets = counted(packets as u64, "packet");
+        format!("the {what} is too short ({packets}) to tell policies apart: {fix}, or ask for a smaller bound")
+    }
+}
+
 /// The reason, behind what says nothing of the goal.
-pub(super) fn with_vacuous(vacuous: &[Vacuous], reason: String) -> String {
+pub(super) fn with_vacuous(vacuous: &[Vacuous], tried: Tried, reason: String) -> String {
     if vacuous.is_empty() {
         return reason;
     }
     let said = vacuous.iter().map(|one| format!("the bound on {} is vacuous here: {}", one.figure, one.because));
     let said = said.collect::<Vec<_>>().join("; ");
-    format!(
-        "{said}; ask for a smaller bound, or offer more (--multiplier, --load, a longer input). {}",
-        capital(&reason)
-    )
+    let fix = match vacuous.iter().filter_map(|one| one.longer).max() {
+        Some(times) => tried.too_short(times),
+        None => "ask for a smaller bound, or offer more (--multiplier, --load)".to_owned(),
+    };
+    format!("{said}; {fix}. {}", capital(&reason))
 }
 
 /// The text with its first letter as at the start of a sentence.
@@ -187,6 +229,32 @@ mod tests {
         assert_eq!(said, "with these cores 0.75 times the traffic breaks the goal (p99 9.00 us); x0.50 keeps it");
         assert!(limits(None, Some(0.25), None).breaks(8).ends_with("; less traffic was not tried"));
     }
+    #[test]
+    fn traffic_that_is_too_short_is_not_offered_faster() {
+        let said = |longer, is_whole, from| {
+            let one = Vacuous { figure: "p99".to_owned(), because: "why".to_owned(), longer };
+            with_vacuous(&[one], Tried { packets: 500, is_whole, from }, "the rest".to_owned())
+        };
+        let short = |is_whole, from| {
+            let said = said(Some(30), is_whole, from);
+            let rest = said.strip_prefix("the bound on p99 is vacuous here: why; ").expect("the bound first");
+            assert!(rest.ends_with(", or ask for a smaller bound. The rest") && !rest.contains("--load"), "{rest}");
+            rest.to_owned()
+        };
+        let capture = "the capture is too short (500 packets) to tell policies apart: ";
+        assert!(
+            short(true, Origin::Capture)
+                .starts_with(&format!("{capture}give a longer one, or play it 30 times (--loop 30 --packets 15000)"))
+        );
+        assert!(short(false, Origin::Capture).starts_with(&format!("{capture}read more of it (--packets 15000)")));
+        assert!(short(true, Origin::Model).contains("packets=15000 in --input"));
+        let slow = said(None, true, Origin::Capture);
+        assert!(
+            slow.contains("why; ask for a smaller bound, or offer more (--multiplier, --load). The rest"),
+            "{slow}"
+        );
+    }
+
 
     #[test]
     fn an_elephant_has_its_share_and_its_limit() {
