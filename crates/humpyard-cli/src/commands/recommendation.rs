@@ -39,8 +39,10 @@ pub(super) fn text(said: &Recommendation, details: bool) -> String {
     if details {
         lines.extend(said.cost_lines.iter().map(|costs| format!("\n{}", costs.trim_end())));
     } else if said.cost_lines.is_some() {
-        lines
-            .push("Costs were measured: --details and --report show their lines. Save these as costs.toml.".to_owned());
+        lines.push(
+            "Costs were measured: --details and --report show their lines. In a file F, --costs F --host F repeats this."
+                .to_owned(),
+        );
     }
     lines.extend(commands(said));
     lines.join("\n") + "\n"
@@ -73,7 +75,7 @@ fn commands(said: &Recommendation) -> Vec<String> {
     let needed = said.cores_needed.as_ref().filter(|needed| needed.cores > said.cores);
     let needed = needed.and_then(|needed| Some((needed.cores, needed.command.as_ref()?)));
     let needed = needed.map(|(cores, command)| format!("\nWith {}:\n  {command}", counted(cores as u64, "core")));
-    let run = said.command.iter().map(|command| format!("\nTo run it:\n  {command}"));
+    let run = said.command.iter().filter(|_| said.is_kept()).map(|command| format!("\nTo run it:\n  {command}"));
     needed.into_iter().chain(run).collect()
 }
 

@@ -153,9 +153,11 @@ fn each(figures: &mut MeasuredFigures, mut visit: impl FnMut(&mut f64)) {
         throughput_pps,
         scopes,
         delivered,
+        dispatcher,
     } = figures;
     [late, mean_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns, jitter_ns, out_of_order, loss, fairness, throughput_pps]
         .into_iter()
+        .chain([dispatcher])
         .for_each(&mut visit);
     each_delivered(delivered, &mut visit);
     for scope in scopes {

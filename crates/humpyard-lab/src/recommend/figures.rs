@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::scope::ScopeFigures;
+use crate::bottleneck::FULL;
 use crate::result::RunResult;
 use crate::statistics::Kind;
 
@@ -183,6 +184,9 @@ pub struct MeasuredFigures {
     /// The same delays without the packets that were dropped.
     #[serde(skip)]
     pub(super) delivered: Delivered,
+    /// Fraction of the time during which the dispatcher of the assumed host worked. 0: the host is ideal.
+    #[serde(skip)]
+    pub(super) dispatcher: f64,
 }
 
 /// Delays of the packets that were processed. Those that were dropped do not count.
@@ -270,6 +274,7 @@ impl MeasuredFigures {
             throughput_pps: summary.throughput_pps,
             scopes: Vec::new(),
             delivered: Delivered::of(run),
+            dispatcher: run.assumed.as_ref().map_or(0.0, |assumed| assumed.dispatcher_utilization),
         }
     }
 
@@ -323,6 +328,7 @@ impl MeasuredFigures {
                 p999_ns: delivered(0.999),
                 max_ns: longest_delivered,
             },
+            dispatcher: figures.iter().map(|(figures, ..)| figures.dispatcher).fold(0.0, f64::max),
         }
     }
 
@@ -342,6 +348,11 @@ impl MeasuredFigures {
             Measure::Fairness => self.fairness,
             Measure::Throughput => self.throughput_pps,
         }
+    }
+
+    /// Returns the fraction of the time during which the dispatcher worked, if it had no time left. `None`: it had.
+    pub(super) fn full_dispatcher(&self) -> Option<f64> {
+        Some(self.dispatcher).filter(|&busy| busy > FULL)
     }
 
     /// Returns one of them, of the packets that were processed alone.
@@ -372,6 +383,7 @@ impl MeasuredFigures {
             throughput_pps: self.throughput_pps.min(other.throughput_pps),
             scopes: self.scopes.into_iter().zip(other.scopes).map(|(one, other)| one.worse(other)).collect(),
             delivered: self.delivered.worse(other.delivered),
+            dispatcher: self.dispatcher.max(other.dispatcher),
         }
     }
 }

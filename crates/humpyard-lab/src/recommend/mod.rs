@@ -243,6 +243,11 @@ pub struct Recommendation {
     /// The host that the simulator assumed. `None`: the ideal host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<AssumedHost>,
+    /// Fraction of the time, from 0 to 1, during which the dispatcher of the host worked under
+    /// `policy`: the greatest of all seeds. Near 1, no policy can do more. `None`: the ideal host,
+    /// which has no dispatcher.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dispatcher_utilization: Option<f64>,
     /// Live runs that test the recommendation. `None`: there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verified: Option<Verification>,
@@ -336,6 +341,7 @@ pub fn recommend(
         close: certainty.close,
         baseline: baseline.clone(),
         host: config.assumed.clone(),
+        dispatcher_utilization: config.assumed.as_ref().map(|_| chosen.figures.dispatcher),
         verified: None,
         command: None,
     })
@@ -373,12 +379,6 @@ fn outlook(
     Ok(Outlook { more_traffic, other_cores, cores_needed, load_curve, limits })
 }
 
-/// The configuration, with the goal's tolerance for all services that have none of their own, and with traffic that is the same
-/// for any number of cores.
-fn fixed(config: &RunConfig, goal: &Goal) -> Result<RunConfig, LabError> {
-    let mut config = config.clone();
-    config.rate = config.rate.fixed(config.cores);
-    if let Some(tolerance) = goal.tolerance() {
 /// The packets on which policies were tried.
 fn tried_packets(config: &RunConfig, trials: &Trials<'_>) -> Tried {
     let from = match &config.table {
@@ -389,6 +389,12 @@ fn tried_packets(config: &RunConfig, trials: &Trials<'_>) -> Tried {
     Tried { packets: trials.recorded.len(), is_whole: trials.recorded.is_whole, from }
 }
 
+/// The configuration, with the goal's tolerance for all services that have none of their own, and with traffic that is the same
+/// for any number of cores.
+fn fixed(config: &RunConfig, goal: &Goal) -> Result<RunConfig, LabError> {
+    let mut config = config.clone();
+    config.rate = config.rate.fixed(config.cores);
+    if let Some(tolerance) = goal.tolerance() {
         if config.tolerances.iter().any(|(service, given)| service.is_empty() && *given != tolerance) {
             return Err(LabError::option(
                 "--tolerance and --goal name different delays for all services: leave out one of them",
@@ -453,9 +459,19 @@ fn remarks(config: &RunConfig, goal: &Goal, chosen: &Ranked<'_>) -> Result<Vec<S
             percent(figures.out_of_order)
         ));
     }
-    if figures.loss > 0.0 && !bounded(Measure::Loss) {
+    let full = figures.full_dispatcher();
+    if let Some(busy) = full.filter(|_| goal.holds(figures)) {
         remarks.push(format!(
-            "{} of the packets are dropped: the buffer is full (--buffer), or the cores have too little time",
+            "the dispatcher is the bottleneck: busy {} of the time under `{}`; {}",
+            percent(busy),
+            chosen.policy,
+            words::remedy_in_recommend()
+        ));
+    }
+    if figures.loss > 0.0 && !bounded(Measure::Loss) {
+        let lacks = if full.is_some() { "the dispatcher has" } else { "the cores have" };
+        remarks.push(format!(
+            "{} of the packets are dropped: the buffer is full (--buffer), or {lacks} too little time",
             percent(figures.loss)
         ));
     }
@@ -463,6 +479,11 @@ fn remarks(config: &RunConfig, goal: &Goal, chosen: &Ranked<'_>) -> Result<Vec<S
 }
 
 impl Recommendation {
+    /// Returns whether some run, simulated or live, kept the goal.
+    pub fn is_kept(&self) -> bool {
+        self.advice != Advice::NoPolicyHolds || self.verified.as_ref().is_some_and(|verified| verified.holds)
+    }
+
     /// The page of it, as HTML that is well-formed XML too; `command` makes it again.
     pub fn html(&self, command: &str) -> String {
         page::page(self, command).into_string()

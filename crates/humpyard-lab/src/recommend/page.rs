@@ -27,7 +27,7 @@ pub(super) fn page(said: &Recommendation, command: &str) -> Markup {
                 p { (capital(&verified.finding)) "." }
                 (verifications(said, verified))
             }
-            @if let Some(run) = &said.command { pre { (run) } }
+            @if let Some(run) = said.command.as_ref().filter(|_| said.is_kept()) { pre { (run) } }
         }
         section id="load" {
             h2 { "Delay over load" }

@@ -103,7 +103,16 @@ pub(super) fn reason(
                 |needed| format!("{} cores would, with `{}`", needed.cores, needed.policy),
             );
             let tightest = goal.tightest(&winner.figures);
-            format!("no policy keeps {goal} with {cores} cores: {would}. {}, and breaks {tightest}", capital(&of))
+            let of = format!("{}, and breaks {tightest}", capital(&of));
+            match winner.figures.full_dispatcher() {
+                Some(busy) => format!(
+                    "no policy meets {goal} here: the dispatcher is busy all the time ({}). {}. With {cores} cores no policy keeps \
+                     the goal; {would}. {of}",
+                    percent(busy),
+                    capital(&remedy_in_recommend())
+                ),
+                None => format!("no policy keeps {goal} with {cores} cores: {would}. {of}"),
+            }
         }
         _ => {
             let spare = margin_text(goal.margin(&winner.figures));
@@ -117,6 +126,12 @@ pub(super) fn reason(
             format!("{of}, {spare} inside the bounds{said}")
         }
     }
+}
+
+/// What helps against a dispatcher without time left, in the options of `recommend`.
+pub(super) fn remedy_in_recommend() -> String {
+    "offer fewer packets (--load, --multiplier), name a faster host (--host FILE), or run to completion (humpyard run --workers 0)"
+        .to_owned()
 }
 
 /// A figure as people read it.
@@ -215,21 +230,6 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nearest_breaks_it_first() {
-        let said = limits(Some(1.25), Some(1.28125), Some(7)).breaks(8);
-        let load = "1.28 times the traffic (p99 9.00 us; x1.25 keeps the goal)";
-        assert_eq!(said, format!("what breaks it first: {load}, or 6 cores of 8 (p99 7.00 us)"));
-        let said = limits(Some(1.25), Some(1.5), Some(8)).breaks(8);
-        assert!(said.starts_with("what breaks it first: 7 cores of 8 (p99 7.00 us), or 1.50 times"), "{said}");
-        let said = limits(Some(3.0), None, Some(2)).breaks(8);
-        assert_eq!(said, "what breaks it first: 1 core of 8 (p99 7.00 us); three times the traffic does not");
-        assert!(limits(Some(1.25), Some(1.5), Some(1)).breaks(8).ends_with("; fewer cores do not, for one is enough"));
-        assert!(limits(Some(3.0), None, Some(1)).breaks(8).starts_with("neither"));
-        let said = limits(Some(0.5), Some(0.75), None).breaks(8);
-        assert_eq!(said, "with these cores 0.75 times the traffic breaks the goal (p99 9.00 us); x0.50 keeps it");
-        assert!(limits(None, Some(0.25), None).breaks(8).ends_with("; less traffic was not tried"));
-    }
-    #[test]
     fn traffic_that_is_too_short_is_not_offered_faster() {
         let said = |longer, is_whole, from| {
             let one = Vacuous { figure: "p99".to_owned(), because: "why".to_owned(), longer };
@@ -255,6 +255,21 @@ mod tests {
         );
     }
 
+    #[test]
+    fn what_is_nearest_breaks_it_first() {
+        let said = limits(Some(1.25), Some(1.28125), Some(7)).breaks(8);
+        let load = "1.28 times the traffic (p99 9.00 us; x1.25 keeps the goal)";
+        assert_eq!(said, format!("what breaks it first: {load}, or 6 cores of 8 (p99 7.00 us)"));
+        let said = limits(Some(1.25), Some(1.5), Some(8)).breaks(8);
+        assert!(said.starts_with("what breaks it first: 7 cores of 8 (p99 7.00 us), or 1.50 times"), "{said}");
+        let said = limits(Some(3.0), None, Some(2)).breaks(8);
+        assert_eq!(said, "what breaks it first: 1 core of 8 (p99 7.00 us); three times the traffic does not");
+        assert!(limits(Some(1.25), Some(1.5), Some(1)).breaks(8).ends_with("; fewer cores do not, for one is enough"));
+        assert!(limits(Some(3.0), None, Some(1)).breaks(8).starts_with("neither"));
+        let said = limits(Some(0.5), Some(0.75), None).breaks(8);
+        assert_eq!(said, "with these cores 0.75 times the traffic breaks the goal (p99 9.00 us); x0.50 keeps it");
+        assert!(limits(None, Some(0.25), None).breaks(8).ends_with("; less traffic was not tried"));
+    }
 
     #[test]
     fn an_elephant_has_its_share_and_its_limit() {
