@@ -618,7 +618,7 @@ mod tests {
     #[test]
     fn room_for_the_input_alone_changes_no_result() {
         let families = [AnySteer::entries(), AnyShare::entries(), AnyAllocate::entries()];
-        for policy in families.iter().flatten().map(|entry| entry.info.name) {
+        for policy in families.iter().flatten().flat_map(|entry| entry.specs()) {
             for input in ["gen:messages:packets=400", "gen:poisson:packets=90,flows=300"] {
                 let mut config = RunConfig::new(Host::Sim, input, policy.parse().expect("a policy"));
                 (config.cores, config.rate) = (3, Rate::Load { load: 1.2, of: None });

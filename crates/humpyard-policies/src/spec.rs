@@ -291,7 +291,7 @@ impl PolicySpec {
     /// them, on the sum of all their weights, on precision that shrinks with their number. The
     /// program's own policies may do so, too.
     pub fn counts_clients(&self) -> bool {
-        matches!(self.sharing(), "virtual-clock" | "strr" | "darc" | "gr3mp") || self.own().next().is_some()
+        matches!(self.sharing(), "lottery" | "virtual-clock" | "strr" | "darc" | "gr3mp") || self.own().next().is_some()
     }
 
     /// Whether the policy must know all packets before it serves the first. Only a simulation can
