@@ -328,14 +328,13 @@ mod tests {
             Asked { packets: Some(7), ..asked }.simulated("drr", 10, 1.5),
             "humpyard sim --input in.pcap --services dpi --multiplier 1.5 --packets 7 --tolerance 2ms --policy drr --cores 10"
         );
-        let measured = humpyard::lab::Costs { name: INPUT.to_owned(), ..options.config.costs.clone() };
-        options.config.costs = measured;
-        let command = Asked { typed: &typed, options: &options, packets: None }.live("drr");
-        assert!(command.contains("--costs auto --policy drr"), "costs that were measured are in no file: {command}");
         options.config.tolerances = vec![("web".to_owned(), Duration::from_millis(1))];
         let typed = words("--input=in.pcap --tolerance web=1ms --cores 8 --quiet --seed 3");
         let command = Asked { typed: &typed, options: &options, packets: None }.live("drr");
         assert!(command.contains("--seed 3 --rate trace --tolerance 'web=1ms' --tolerance 2ms --policy"), "{command}");
+        options.config.costs.name = INPUT.to_owned();
+        let command = Asked { typed: &typed, options: &options, packets: None }.live("drr");
+        assert!(command.contains("--costs auto --policy drr"), "costs that were measured are in no file: {command}");
     }
 
     #[test]
