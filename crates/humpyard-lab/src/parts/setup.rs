@@ -68,7 +68,8 @@ pub(crate) fn check_flows(config: &RunConfig) -> Result<(), LabError> {
 pub(crate) fn with_room_for_input(config: &RunConfig) -> Cow<'_, RunConfig> {
     let is_made = config.table.is_some() || config.inputs().iter().all(|input| input.starts_with("gen:"));
     let mut policies = config.swaps.iter().map(|(_, policy)| policy).chain([&config.policy]);
-    let may_fit = is_made && !policies.any(PolicySpec::counts_clients);
+    // A journal says how much room there is, and live runs write the same.
+    let may_fit = is_made && config.journal.is_none() && !policies.any(PolicySpec::counts_clients);
     // What is wrong with options or input is said where they are used.
     let source = if may_fit && check_flows(config).is_ok() { source(config).ok() } else { None };
     let Some(most) = source.and_then(|source| source.packets_left()) else { return Cow::Borrowed(config) };
@@ -526,7 +527,7 @@ mod tests {
         assert!(scheduler_config(&config, 2, 4).is_ok(), "other policies of a program do");
         config.policy = own.simulated_only().into();
         let said = scheduler_config(&config, 2, 4).unwrap_err().to_string();
-        assert_eq!(said, "`mine` runs in virtual time alone, not on real threads: simulate it, or have clock virtual");
+        assert_eq!(said, "`mine` runs in virtual time alone, not on real threads: simulate it, or use clock virtual");
         config.clock = Clock::Virtual;
         assert!(scheduler_config(&config, 2, 4).is_ok());
     }

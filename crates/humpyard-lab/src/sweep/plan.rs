@@ -724,8 +724,8 @@ times = 3
     fn what_a_cell_cannot_have_is_told_with_the_cell() {
         let of = |text: &str| plan(text).check(&AtomicBool::new(false)).unwrap_err().to_string();
         assert_eq!(
-            of("[options]\ninput = \"gen:poisson\"\n[axes]\npolicy = [\"hrw\", \"hrv\"]")[..40],
-            *"cell 1 (policy = hrv): no policy `hrv`; "
+            of("[options]\ninput = \"gen:poisson\"\n[axes]\npolicy = [\"hrw\", \"hrv\"]")[..53],
+            *"a.toml:4:18: cell 1 (policy = hrv): no policy `hrv`; "
         );
         assert!(of("[options]\ninput = \"gen:poisson\"").contains("a cell needs a policy"));
         assert!(of("[options]\npolicy = \"hrw\"").contains("a cell needs an input"));
