@@ -72,11 +72,12 @@ pub(crate) fn with_room_for_input(config: &RunConfig) -> Cow<'_, RunConfig> {
     let may_fit = is_made && config.journal.is_none() && !policies.any(PolicySpec::counts_clients);
     // What is wrong with options or input is said where they are used.
     let source = if may_fit && check_flows(config).is_ok() { source(config).ok() } else { None };
-    let Some(most) = source.and_then(|source| source.packets_left()) else { return Cow::Borrowed(config) };
-    let most = usize::try_from(most).unwrap_or(usize::MAX).max(1);
+    let most = source.and_then(|source| source.packets_left()).and_then(|most| usize::try_from(most).ok());
+    // Where there are more packets, it is they that take time.
+    let Some(most) = most.filter(|&most| most <= config.buffer) else { return Cow::Borrowed(config) };
+    let buffer = most.max(1);
     // Flows: one for each packet, and for each that waits at a link, and one more, as `check_flows` demands.
-    let flows = config.flows.min(most.saturating_mul(2).saturating_add(1));
-    let buffer = config.buffer.min(most);
+    let flows = config.flows.min(2 * buffer + 1);
     Cow::Owned(RunConfig { flows, buffer, ..config.clone() })
 }
 
