@@ -70,7 +70,9 @@ fn commands(text: &mut String, shown: &[Shown]) {
         }
     }
     for (scale, seed, count, seconds) in runs {
-        let _ = writeln!(text, "- {count} experiments: {scale}, seed {seed}, {:.1} core hours", seconds / 3600.0);
+        let hours = seconds / 3600.0;
+        let _ =
+            writeln!(text, "- {count} experiments: {scale}, seed {seed}, {hours:.1} hours, one part after the other");
     }
     text.push('\n');
     paragraph(
