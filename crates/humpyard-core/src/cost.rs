@@ -189,6 +189,21 @@ impl CostModel {
         Span { finished, busy: Time::from_ns(finished.as_ns() - start.as_ns()) }
     }
 
+    /// Returns how long a core with one context and no other packet is busy with the packet.
+    pub fn time(&self, core: CoreId, dispatch: &Dispatch<&Packet>) -> Time {
+        let packet = dispatch.packet;
+        Time::from_ns(self.work_at(core, packet, dispatch.cold, dispatch.moved)) + self.stalls[packet.service]
+    }
+
+    /// Returns the time that a core computes for the packet, in ns.
+    fn work_at(&self, core: CoreId, packet: &Packet, cold: bool, moved: Option<CoreDistance>) -> u64 {
+        let cost = self.costs[packet.service];
+        let moving = self.moves.work(cost.work(packet.length), moved);
+        let work = cost.total(packet.length, cold).saturating_add(moving);
+        let speed = self.speeds[core];
+        if speed == 1000 { work } else { (u128::from(work) * 1000).div_ceil(u128::from(speed)) as u64 }
+    }
+
     #[inline(never)]
     fn serve_in_detail(
         &mut self,
@@ -198,11 +213,7 @@ impl CostModel {
         cold: bool,
         moved: Option<CoreDistance>,
     ) -> Span {
-        let cost = self.costs[packet.service];
-        let moving = self.moves.work(cost.work(packet.length), moved);
-        let work = cost.total(packet.length, cold).saturating_add(moving);
-        let speed = self.speeds[core];
-        let work = if speed == 1000 { work } else { (u128::from(work) * 1000).div_ceil(u128::from(speed)) as u64 };
+        let work = self.work_at(core, packet, cold, moved);
         let start = (now + self.hand_over).max(self.free[core]);
         let computed = &mut self.computed[self.element[core]];
         *computed = start.max(*computed) + Time::from_ns(work);

@@ -140,6 +140,8 @@ pub struct RunConfig {
     pub in_flight: u32,
     /// Time to hand a packet to an idle core; up to `in_flight` are handed ahead. `None`: no time, and one packet at a time.
     pub hand_over: Option<Duration>,
+    /// How long a simulated core is held when it gives a packet back after a quantum. `None`: no time.
+    pub switch_out: Option<Duration>,
     /// The host of a simulation. `None`: the ideal one, on which nothing but the services takes time.
     pub assumed: Option<AssumedHost>,
     /// Whether the cores of a simulation are interrupted as those were on which its costs were measured.
@@ -200,6 +202,16 @@ pub const OPTIONS: &[RunOption] = &[
     .of(LIVE_AND_SIM)
     .reads(|config, given| given.time().map(|time| config.hand_over = Some(time)))
     .shows(|config| config.hand_over.map(show_duration)),
+    RunOption::new(
+        "switch-out",
+        "Time that a core is held, beyond the quantum, when it gives a packet back (`ps`, `shinjuku`, `concord`, `srpt`): the \
+         timer, and saving the packet's state [default: no time]",
+    )
+    .takes(Time("TIME"), Once)
+    .group(CORES)
+    .of(&[RunCommand::Sim, RunCommand::Compare, RunCommand::Why])
+    .reads(|config, given| given.time().map(|time| config.switch_out = Some(time)))
+    .shows(|config| config.switch_out.map(show_duration)),
     RunOption::new(
         "clock",
         "The clock of the run: that of the machine, or a virtual one by which work takes what @costs says [default: real]",

@@ -75,6 +75,7 @@ impl RunConfig {
             tunnels: Tunnels::NONE,
             in_flight: IN_FLIGHT,
             hand_over: None,
+            switch_out: None,
             assumed: None,
             interrupted: false,
             overload: None,

@@ -102,6 +102,7 @@ impl Named {
             Event::Arrival { packet, .. } => Some(packet.flow),
             Event::Next { answer: Some(Given { slot, .. }), .. }
             | Event::Completion { slot, .. }
+            | Event::Preemption { slot, .. }
             | Event::Dropped(slot, _) => of_slot(slot),
             Event::FlowEnd(flow) => Some(*flow),
             _ => None,

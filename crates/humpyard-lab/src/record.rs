@@ -76,7 +76,8 @@ pub struct CoreSpan {
 pub struct PacketRecord {
     /// The packets, in the order in which they came.
     pub chunks: Vec<PacketChunk>,
-    /// What cores did beside serving each packet once: services of packets that go through several, and switches.
+    /// What cores did beside serving each packet once: services of packets that go through several, turns of packets that
+    /// had several, and switches.
     pub spans: Vec<CoreSpan>,
     /// Whether packets go through several services: then `spans` has all of their services.
     pub has_chains: bool,
@@ -131,7 +132,9 @@ impl PacketRecord {
         let (start, end) = (finished.as_ns().saturating_sub(busy.as_ns()), finished.as_ns());
         self.now = end;
         let is_over = completed.onward.is_none();
+        let has_chains = self.has_chains;
         let (chunk, at) = self.at(row);
+        let had_turn = chunk.start[at] < start && !has_chains;
         chunk.core[at] = core.0;
         chunk.start[at] = chunk.start[at].min(start);
         chunk.end[at] = end;
@@ -142,7 +145,7 @@ impl PacketRecord {
         if completed.exit.is_some() {
             self.leaving.insert(completed.packet.sequence, row);
         }
-        if self.has_chains {
+        if has_chains || had_turn {
             let service = completed.packet.service.0;
             self.spans.push(CoreSpan { core: core.0, start, end, service, packet: Some(row) });
         }
@@ -220,6 +223,16 @@ impl Observer for PacketRecorder {
 
     fn on_completion(&mut self, core: CoreId, slot: Slot, completed: &Completed, finished: Time, busy: Time) {
         self.lock().on_completion(core, slot, completed, finished, busy);
+    }
+
+    fn on_preemption(&mut self, now: Time, core: CoreId, slot: Slot, packet: &Packet, busy: Time) {
+        let mut record = self.lock();
+        let row = record.row_of(slot);
+        let (start, end) = (now.since(busy).as_ns(), now.as_ns());
+        record.now = end;
+        record.spans.push(CoreSpan { core: core.0, start, end, service: packet.service.0, packet: Some(row) });
+        let (chunk, at) = record.at(row);
+        chunk.start[at] = chunk.start[at].min(start);
     }
 
     fn on_departure(&mut self, now: Time, packet: &Packet) {

@@ -147,7 +147,7 @@ fn replacement(
     let setup = setup::scheduler_config(wanted, wanted.cores.max(1), clients)?;
     Ok(Replacement {
         policy: wanted.policy.to_string().into(),
-        scheduler: wanted.policy.build(&setup)?,
+        scheduler: setup::scheduler(wanted, &setup)?,
         weights: changed(&before, &setup.weights),
         link_weights,
         workers: wanted.cores,

@@ -7,6 +7,7 @@ use humpyard_core::packet::Packet;
 use humpyard_core::unit::Time;
 
 use crate::agenda::Agenda;
+use crate::turns::Turns;
 
 /// The task of a core.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,6 +16,22 @@ pub enum Doing {
     Packet(Slot, Time),
     /// Switching to another service.
     Switch,
+}
+
+/// How a task with a packet has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Turn {
+    /// The packet is done. The core was busy with its last turn for this time.
+    Done(Time),
+    /// The core gives the packet back.
+    GivenBack {
+        /// How long the core served the packet in this turn.
+        served: Time,
+        /// How long it was busy with the turn, with the time to save the packet's state.
+        busy: Time,
+    },
+    /// The core keeps the packet: it has a further quantum, or its state is being saved.
+    Kept,
 }
 
 /// The cores of a simulated machine. They say how long packets take.
@@ -28,6 +45,17 @@ pub trait Cores {
     /// The core gets this packet.
     fn serve(&mut self, now: Time, core: CoreId, dispatch: &Dispatch<&Packet>);
 
+    /// As [`Cores::serve`]; but where cores give packets back, the task lasts no longer than a quantum.
+    fn serve_turn(&mut self, now: Time, core: CoreId, dispatch: &Dispatch<&Packet>) {
+        self.serve(now, core, dispatch);
+    }
+
+    /// Returns how the task with this packet has ended, for which the core was busy for `busy`. `yields`: whether the
+    /// core gives the packet back if it is not done.
+    fn end_turn(&mut self, _now: Time, _core: CoreId, _slot: Slot, busy: Time, _yields: impl FnOnce() -> bool) -> Turn {
+        Turn::Done(busy)
+    }
+
     /// Begins the switch of a core to another service.
     fn switch(&mut self, now: Time, switch: &Switch);
 }
@@ -38,12 +66,19 @@ pub trait Cores {
 pub struct TimedCores<F> {
     agenda: Agenda,
     span: F,
+    /// `None`: cores serve each packet to its end.
+    turns: Option<Turns>,
 }
 
 impl<F: FnMut(Time, CoreId, &Dispatch<&Packet>) -> Span> TimedCores<F> {
     /// Returns `cores` cores.
     pub fn new(cores: usize, span: F) -> Self {
-        Self { agenda: Agenda::new(cores), span }
+        Self { agenda: Agenda::new(cores), span, turns: None }
+    }
+
+    /// Sets that cores give packets back. The time of `span` is then that of the whole packet, from when the core gets it.
+    pub(crate) fn with_turns(self, turns: Option<Turns>) -> Self {
+        Self { turns, ..self }
     }
 }
 
@@ -62,6 +97,23 @@ impl<F: FnMut(Time, CoreId, &Dispatch<&Packet>) -> Span> Cores for TimedCores<F>
     fn serve(&mut self, now: Time, core: CoreId, dispatch: &Dispatch<&Packet>) {
         let Span { finished, busy } = (self.span)(now, core, dispatch);
         self.agenda.begin(core, finished, Doing::Packet(dispatch.slot, busy));
+    }
+
+    #[inline(never)]
+    fn serve_turn(&mut self, now: Time, core: CoreId, dispatch: &Dispatch<&Packet>) {
+        let Some(turns) = &mut self.turns else { return self.serve(now, core, dispatch) };
+        let busy = turns.begin(dispatch, || (self.span)(now, core, dispatch).busy);
+        self.agenda.begin(core, now + busy, Doing::Packet(dispatch.slot, busy));
+    }
+
+    #[inline(always)]
+    fn end_turn(&mut self, now: Time, core: CoreId, slot: Slot, busy: Time, yields: impl FnOnce() -> bool) -> Turn {
+        let Some(turns) = &mut self.turns else { return Turn::Done(busy) };
+        let (turn, next) = turns.end(core, slot, busy, yields);
+        if let Some(busy) = next {
+            self.agenda.begin(core, now + busy, Doing::Packet(slot, busy));
+        }
+        turn
     }
 
     #[inline]

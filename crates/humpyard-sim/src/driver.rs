@@ -3,6 +3,7 @@
 use core::time::Duration;
 use std::time::Instant;
 
+use humpyard_core::id::{CoreId, Slot};
 use humpyard_core::measure::{Histogram, Measured};
 use humpyard_core::mechanism::{Arrival, Effect, PlannedSwap, TakenOver};
 use humpyard_core::packet::Packet;
@@ -10,7 +11,7 @@ use humpyard_core::policy::{Allocate, BuildError, Share, Steer};
 use humpyard_core::unit::Time;
 use humpyard_traffic::TrafficError;
 
-use crate::cores::{Cores, Doing};
+use crate::cores::{Cores, Doing, Turn};
 use crate::workload::Workload;
 
 /// Why a simulation failed.
@@ -166,6 +167,7 @@ impl<'a, S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>, C: Cores> Driver
         while let Some((core, done)) = self.cores.next_done(now) {
             match done {
                 Doing::Packet(slot, busy) => {
+                    let Some(busy) = self.end_turn::<PLAIN>(now, core, slot, busy) else { continue };
                     let completed = self.measured.on_completion_as::<PLAIN>(now, core, slot, now, busy);
                     if completed.onward.is_none() && completed.exit.is_none() {
                         self.workload.on_departure(now, &completed.packet, &mut self.measured);
@@ -174,6 +176,22 @@ impl<'a, S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>, C: Cores> Driver
                 Doing::Switch => self.measured.on_switched(now, core),
             }
             self.follow_up(now);
+        }
+    }
+
+    /// Ends a task of a core with a packet. Returns how long the core was busy with it. `None`: the packet is not done.
+    #[inline(always)]
+    fn end_turn<const PLAIN: bool>(&mut self, now: Time, core: CoreId, slot: Slot, busy: Time) -> Option<Time> {
+        if PLAIN {
+            return Some(busy);
+        }
+        match self.cores.end_turn(now, core, slot, busy, || self.measured.yields(now, slot)) {
+            Turn::Done(busy) => Some(busy),
+            Turn::Kept => None,
+            Turn::GivenBack { served, busy } => {
+                self.measured.on_preemption(now, core, slot, served, busy);
+                None
+            }
         }
     }
 
@@ -244,7 +262,11 @@ impl<'a, S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>, C: Cores> Driver
             let Some((core, dispatch)) = next else { return Ok(()) };
             let Some(dispatch) = dispatch else { continue };
             Self::record(&mut self.decision, timed);
-            self.cores.serve(now, core, &dispatch);
+            if PLAIN {
+                self.cores.serve(now, core, &dispatch);
+            } else {
+                self.cores.serve_turn(now, core, &dispatch);
+            }
             if self.measured.may_follow::<PLAIN>() {
                 self.follow_up(now);
             }

@@ -48,10 +48,11 @@ mod kernel;
 mod schedule;
 mod simulate;
 mod timing;
+mod turns;
 mod typed;
 mod workload;
 
-pub use cores::{Cores, Doing, TimedCores};
+pub use cores::{Cores, Doing, TimedCores, Turn};
 pub use driver::{Driven, Driver, SimulationError};
 pub use host::{Host, HostCosts, RESTED};
 pub use interruptions::{Disturbance, Interrupted, Interruptions};

@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::time::Instant;
 
-use humpyard_core::cost::CostModel;
+use humpyard_core::cost::{CostModel, Span};
 use humpyard_core::id::{ClientId, FlowId};
 use humpyard_core::link::{LinkOutcome, OutputLink};
 use humpyard_core::measure::{Histogram, Measured};
@@ -22,6 +22,7 @@ use crate::ahead::{Ahead, BATCH, Heading};
 use crate::cores::TimedCores;
 use crate::driver::{Driven, Driver, SimulationError};
 use crate::timing::Timing;
+use crate::turns::Turns;
 use crate::workload::Workload;
 use crate::{host, kernel};
 
@@ -165,13 +166,21 @@ pub(crate) fn run<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
     if is_modelled {
         costs = costs.with_further_hand_over(timing.hand_over);
     }
+    let quantum = if PLAIN { None } else { run.measured.quantum() };
+    assert!(quantum.is_none() || is_modelled && timing.hand_over == Time::ZERO, "packets with turns take the time of costs");
+    let turns = quantum.map(|quantum| Turns::new(quantum, timing.switch_out, run.measured.scheduler().slots(), run.cores));
     let cores = TimedCores::new(run.cores, |now, core, dispatch: &_| {
+        if !PLAIN && quantum.is_some() {
+            let busy = costs.time(core, dispatch);
+            return Span { finished: now + busy, busy };
+        }
         if PLAIN || is_modelled {
             costs.serve(now, core, dispatch)
         } else {
             timing.serve(&mut costs, now, core, dispatch)
         }
-    });
+    })
+    .with_turns(turns);
     let driven = Driver::new(run.measured, traffic, cores).with_swaps(run.swaps).drive_as::<PLAIN>()?;
     Ok(outcome(started, driven, |_| None))
 }

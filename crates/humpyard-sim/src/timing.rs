@@ -22,6 +22,8 @@ pub struct Timing {
     pub measured: Option<MeasuredTimes>,
     /// How cores and dispatcher are interrupted meanwhile, unless times were measured: then that is in them.
     pub interrupted: Option<Interrupted>,
+    /// How long a core is held when it gives a packet back after its quantum.
+    pub switch_out: Time,
     /// The host around the cores, which replaces the fields above. `None`: decisions take no time.
     pub host: Option<Box<Host>>,
     /// The kernel whose processors are the cores, which replaces all fields above, including the
@@ -34,6 +36,12 @@ impl Timing {
     #[must_use]
     pub fn with_hand_over(self, hand_over: Time) -> Self {
         Self { hand_over, ..self }
+    }
+
+    /// Sets how long a core is held when it gives a packet back after its quantum: timer, and saving of its state.
+    #[must_use]
+    pub fn with_switch_out(self, switch_out: Time) -> Self {
+        Self { switch_out, ..self }
     }
 
     /// Sets the measured times of each packet.

@@ -230,8 +230,13 @@ impl Embedded {
         }
         let work = config.estimates.iter().map(|cost| cost.work(longest)).max().unwrap_or(1);
         let config = SchedulerConfig { longest: work, rendezvous: humpyard_simd::rendezvous(), ..config };
+        let scheduler = policy.build(&config)?;
+        if scheduler.quantum().is_some() {
+            let message = format!("`{policy}` has a quantum: only drivers of `Scheduler` itself can give packets back");
+            return Err(Refusal::argument(message));
+        }
         Ok(Self {
-            scheduler: policy.build(&config)?,
+            scheduler,
             now: Time::ZERO,
             services: config.services.len(),
             longest,

@@ -137,7 +137,11 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     pub fn lend_next(&mut self, now: Time, core: CoreId) -> Option<Dispatch<&Packet>> {
         let (slot, cold) = self.scheduler.take(now, core)?;
         let packet = self.scheduler.packet(slot);
-        let moved = self.measurements.on_dispatch(now, core, packet, cold);
+        let moved = if self.scheduler.had_turn(slot) {
+            self.measurements.on_turn(now, core, packet, cold)
+        } else {
+            self.measurements.on_dispatch(now, core, packet, cold)
+        };
         let dispatch = Dispatch { slot, packet, cold, moved };
         if let Some(observer) = &mut self.observer {
             observer.on_unqueue(slot, self.scheduler.queue_of_slot(slot));
@@ -219,6 +223,27 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         self.note_hold(finished);
         if let Some(observer) = &mut self.observer {
             observer.on_completion(core, slot, completed, finished, busy);
+        }
+    }
+
+    /// Returns the time after which a core gives a packet back: [`Scheduler::quantum`].
+    #[inline]
+    pub fn quantum(&self) -> Option<Time> {
+        self.scheduler.quantum()
+    }
+
+    /// Whether the packet's core gives it back after its quantum: [`Scheduler::yields`].
+    pub fn yields(&self, now: Time, slot: Slot) -> bool {
+        self.scheduler.yields(now, slot)
+    }
+
+    /// The packet in `slot` was served for `served` and is put back, unfinished: [`Scheduler::on_preemption`]. `core` was
+    /// busy for `busy` with its turn, saving its state included.
+    pub fn on_preemption(&mut self, now: Time, core: CoreId, slot: Slot, served: Time, busy: Time) {
+        let used = self.scheduler.on_preemption(now, slot, served, busy.since(served));
+        self.measurements.on_preemption(core, self.scheduler.packet(slot), used, busy);
+        if let Some(observer) = &mut self.observer {
+            observer.on_preemption(now, core, slot, self.scheduler.packet(slot), busy);
         }
     }
 

@@ -39,7 +39,7 @@ use crate::id::{ChainId, ClientId, CoreId, FlowId, IdVec, ServiceId};
 use crate::mechanism::{Account, Completed, Done};
 use crate::packet::Packet;
 use crate::policy::{CoreDistance, Topology};
-use crate::unit::{Time, Weight};
+use crate::unit::{Time, Weight, Work};
 
 use elements::Elements;
 use offered::OfferedCosts;
@@ -152,6 +152,8 @@ pub struct Measurements {
     warming: bool,
     /// Packets done that are not measured.
     warm_up_packets: u64,
+    /// Number of times that a core gave back a packet that it had not finished.
+    preemptions: u64,
 }
 
 impl Measurements {
@@ -188,6 +190,7 @@ impl Measurements {
             measured_from: Time::ZERO,
             warming: false,
             warm_up_packets: 0,
+            preemptions: 0,
         }
     }
 
@@ -279,14 +282,20 @@ impl Measurements {
     /// has no topology.
     #[inline]
     pub fn on_dispatch(&mut self, now: Time, core: CoreId, packet: &Packet, cold: bool) -> Option<CoreDistance> {
+        if packet.hop == 0 {
+            self.order.on_dispatch(packet.sequence, self.is_measured(packet));
+        }
+        self.on_turn(now, core, packet, cold)
+    }
+
+    /// As [`Measurements::on_dispatch`], for a packet that has had a turn before: it does not change the order again.
+    #[inline]
+    pub fn on_turn(&mut self, now: Time, core: CoreId, packet: &Packet, cold: bool) -> Option<CoreDistance> {
         if let Some(elements) = &mut self.elements {
             elements.on_dispatch(now, core);
         }
         self.services[packet.service].waiting -= 1;
         self.cores[core].cold += u64::from(cold);
-        if packet.hop == 0 {
-            self.order.on_dispatch(packet.sequence, self.is_measured(packet));
-        }
         self.moves.as_mut().and_then(|moves| moves.on_dispatch(core, packet))
     }
 
@@ -323,6 +332,16 @@ impl Measurements {
     /// Whether the packet came in after the warm-up.
     pub(crate) fn is_measured(&self, packet: &Packet) -> bool {
         packet.entered >= self.measured_from
+    }
+
+    /// Records that `core` gave back a packet, unfinished: it was busy with its turn for `busy`, of which it did `used`
+    /// work of the packet. The packet waits again.
+    pub fn on_preemption(&mut self, core: CoreId, packet: &Packet, used: Work, busy: Time) {
+        self.preemptions += 1;
+        self.cores[core].busy += busy;
+        self.services[packet.service].on_wait();
+        self.fairness.on_arrival(packet.client);
+        self.fairness.on_service(packet.client, used, self.is_measured(packet));
     }
 
     /// Records that a packet was done at `finished`, after `core` had been busy with it for `busy`.

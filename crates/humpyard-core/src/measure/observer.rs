@@ -21,6 +21,10 @@ pub trait Observer: Debug {
     fn on_dispatch(&mut self, now: Time, core: CoreId, dispatch: &Dispatch);
     /// `core` was done with the packet in `slot` at `finished`, and had been busy with it for `busy`.
     fn on_completion(&mut self, core: CoreId, slot: Slot, completed: &Completed, finished: Time, busy: Time);
+    /// `core` gave back this packet in `slot`, unfinished, after it had been busy with it for `busy`. It waits again.
+    fn on_preemption(&mut self, now: Time, core: CoreId, slot: Slot, packet: &Packet, busy: Time) {
+        let _ = (now, core, slot, packet, busy);
+    }
     /// A packet that had waited for earlier packets of its flow left at `now`, as a consequence of
     /// the last call.
     fn on_departure(&mut self, now: Time, packet: &Packet) {

@@ -67,6 +67,7 @@ impl Measurements {
             services: (0..services).filter_map(|at| service_summary(of_service(at))).collect(),
             cold_fraction: summary::fraction(cores().map(|core| core.cold).sum(), served),
             switches: cores().map(|core| core.switches).sum(),
+            preemptions: Some(all().map(|one| one.preemptions).sum()).filter(|&preemptions| preemptions > 0),
             delay_counts: delay.counts(),
         }
     }

@@ -58,6 +58,9 @@ pub struct Summary {
     /// Number of times that an allocation gave a core to another service. 0 without an allocation
     /// that moves cores.
     pub switches: u64,
+    /// Number of times that a core gave back a packet after a quantum, unfinished. `None`: never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preemptions: Option<u64>,
     /// The whole distribution of the delay, for plots: the greatest delay in each bucket in ns, and
     /// its number of packets ([`Histogram::counts`]). The result document leaves it out and has
     /// `delay_ns`.

@@ -59,6 +59,15 @@ pub enum Event {
         /// The place where it waits for earlier packets of its flow.
         exit: Option<ExitSlot>,
     },
+    /// [`Scheduler::on_preemption`](super::Scheduler::on_preemption).
+    Preemption {
+        /// The packet's slot.
+        slot: Slot,
+        /// How long its core had served it in this turn, in ns.
+        served: Time,
+        /// How long the core was then busy with the packet's state, in ns.
+        saving: Time,
+    },
     /// [`Scheduler::next_effect`](super::Scheduler::next_effect) named this switch.
     Switch(Switch),
     /// [`Scheduler::on_switched`](super::Scheduler::on_switched).

@@ -19,6 +19,7 @@ mod journey;
 mod layout;
 mod limits;
 mod plain;
+mod preemption;
 mod queue;
 mod replace;
 mod replay;

@@ -384,6 +384,24 @@ impl<Q: Share> Queue<Q> {
         }
     }
 
+    /// Puts back a packet that `core` has not finished, before the other packets of its client.
+    pub(super) fn put_back(&mut self, now: Time, core: CoreId, slot: Slot, used: Work, slab: &mut Slab) {
+        let client = slab.get(slot).charged;
+        let backlog = &mut self.backlogs[client];
+        let behind = core::mem::replace(&mut backlog.head, slot);
+        if backlog.waiting == 0 {
+            backlog.tail = slot;
+        } else {
+            slab.get_mut(slot).next = behind;
+            slab.get_mut(behind).previous = slot;
+        }
+        backlog.in_service -= 1;
+        backlog.waiting += 1;
+        self.waiting += 1;
+        self.note_length(client);
+        self.share.on_preemption(now, core, client, &slab.get(slot).packet, used);
+    }
+
     #[cold]
     fn complete_foreign(&mut self, now: Time, core: CoreId, entry: &Entry, used: Work, slab: &Slab) {
         let client = entry.charged;

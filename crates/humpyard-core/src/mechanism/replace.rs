@@ -79,6 +79,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             ("flows", self.plan.flows == fresh.plan.flows),
             ("clients", self.plan.clients == fresh.plan.clients),
             ("services", self.eligible.len() == fresh.eligible.len()),
+            ("turns of packets", self.turns.is_none() && fresh.turns.is_none()),
             ("chains", self.plan.chains.iter().eq(fresh.plan.chains.iter())),
         ];
         match alike.into_iter().find(|&(_, alike)| !alike) {

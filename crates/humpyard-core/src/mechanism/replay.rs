@@ -50,6 +50,16 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
                 let done = if ends { self.on_end(now, slot, busy) } else { self.on_completion(now, slot, busy) };
                 Event::Completion { slot, busy, ends, used: done.used, onward: done.onward, exit: done.exit }
             }
+            Event::Preemption { slot, served, saving } => {
+                if !self.is_in_service(slot) {
+                    return Err(self.no(record, "no packet in service in this slot"));
+                }
+                if self.quantum().is_none() {
+                    return Err(self.no(record, "a policy that serves each packet to its end"));
+                }
+                self.on_preemption(now, slot, served, saving);
+                Event::Preemption { slot, served, saving }
+            }
             Event::Switch(_) => match self.next_switch() {
                 Some(switch) => Event::Switch(switch),
                 None => return Err(self.no(record, "no core switches")),

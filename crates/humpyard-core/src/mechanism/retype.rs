@@ -38,6 +38,7 @@ impl<S, Q, A> Scheduler<S, Q, A> {
             eligible: self.eligible,
             exit: self.exit,
             split: self.split,
+            turns: self.turns,
             journal: self.journal,
             is_plain: self.is_plain,
             account: self.account,

@@ -12,6 +12,7 @@ use super::exit::{Exit, ExitAccount, ExitBuffer};
 use super::family::Family;
 use super::journal::{Event, Given, Journal, Record};
 use super::layout::{Core, Layout, PULLS_MAX, Plan, check_memory};
+use super::preemption::Turns;
 use super::queue::Queue;
 use super::slab::{Line, Slab};
 use super::split::{SplitAccount, Splitter};
@@ -85,9 +86,11 @@ pub struct Scheduler<S, Q, A> {
     // Features that few runs have.
     pub(super) exit: Option<ExitBuffer>,
     pub(super) split: Option<Splitter>,
+    /// `None`: cores serve each packet to its end.
+    pub(super) turns: Option<Box<Turns>>,
     pub(super) journal: Option<Box<dyn Journal + Send>>,
     /// Whether the run has none of the rare features. These are chains, split flows, limits of queues or clients,
-    /// cores with several queues, and a journal. Also, no policy has taken over, no core has come or gone, and no
+    /// cores with several queues, preemption, and a journal. Also, no policy has taken over, no core has come or gone, and no
     /// client has been withheld. Each call checks this flag once.
     pub(super) is_plain: bool,
 
@@ -127,6 +130,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let plan = Plan { by_age: by_age && layout == Layout::PerService, ..Plan::new(config, layout) };
         let cores = cores_of(&plan, allocation.as_ref());
         let queues = queues_of(&plan, &cores, moves, config.services.len(), &mut share)?;
+        let turns = Turns::new(&queues[QueueId(0)].share, &plan)?.map(Box::new);
         let eligible = IdVec::from_fn(config.services.len(), |service| match &allocation {
             Some(allocation) => allocation.cores_of(service).collect(),
             None => cores.ids().collect(),
@@ -149,6 +153,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             eligible,
             exit: config.exit.map(|order| ExitBuffer::new(order, config.flows)),
             split: config.split.map(|split| Splitter::new(split, config.flows)),
+            turns,
             journal: None,
             is_plain: false,
             account: Account::default(),
@@ -472,6 +477,11 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// Returns the most packets that a core may be handed at a time: [`SchedulerConfig::in_flight`].
     pub fn in_flight(&self) -> u32 {
         self.plan.in_flight
+    }
+
+    /// Returns the number of slots: every [`Slot`] is below it.
+    pub fn slots(&self) -> usize {
+        self.plan.packets_max as usize + usize::from(self.plan.push_out)
     }
 
     /// Returns the account of all packets so far.

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use super::allocation::Allocation;
 use super::journal::Event;
 use super::layout::{Core, Layout};
+use super::preemption::Turns;
 use super::scheduler::Scheduler;
 use crate::id::{CoreId, Id, IdVec, QueueId, ServiceId, Slot};
 use crate::policy::{Allocate, BuildError, Cause, Share, Steer, Target};
@@ -165,7 +166,9 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
 
     /// A sharing policy for each queue.
     fn shares(&self, share: impl FnMut() -> Result<Q, BuildError>) -> Result<Vec<Q>, BuildError> {
-        core::iter::repeat_with(share).take(self.queues.len()).collect()
+        let shares: Vec<Q> = core::iter::repeat_with(share).take(self.queues.len()).collect::<Result<_, _>>()?;
+        shares.iter().try_for_each(|share| Turns::check_take_over(self.turns.is_some(), share))?;
+        Ok(shares)
     }
 
     /// Makes these sharing policies take over, one for each queue; `moves` says whether cores will go from queue to queue.

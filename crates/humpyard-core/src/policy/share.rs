@@ -20,6 +20,10 @@ use crate::unit::{Time, Weight, Work};
 /// * between them or after them `on_head`: the client's next head may be served now;
 /// * at last `on_idle`: no packet of the client waits or is in service.
 ///
+/// With a [`Share::quantum`], `on_preemption` may come instead of `on_completion`: the packet waits
+/// again and is the client's head, in front of a head that was offered meanwhile. It may be served at
+/// once, and the mechanism does not offer it again.
+///
 /// Usually the mechanism offers the next head at once. Where a client's packets must keep their
 /// order on several cores, it waits until the packet before is complete. So a policy never asks
 /// whether a head may be served: it may if it was offered and is not yet dispatched.
@@ -64,6 +68,21 @@ pub trait Share: Policy {
 
     /// The client's head goes to `core`; it is charged the packet's estimate.
     fn on_dispatch(&mut self, now: Time, core: CoreId, client: ClientId, sent: &Packet);
+
+    /// Returns the time in ns after which a core gives back a packet that it has not finished. `None`: it serves each
+    /// packet to its end. Asked once.
+    fn quantum(&self) -> Option<Time> {
+        None
+    }
+
+    /// Whether `core`, whose packet has had its quantum, gives it back. If not, the packet has another quantum at once.
+    fn yields(&self, _now: Time, _core: CoreId) -> bool {
+        true
+    }
+
+    /// The packet has had its quantum, `used` work of it, and waits again as the head of its client. Its estimate is
+    /// what is left. Only with a [`Share::quantum`].
+    fn on_preemption(&mut self, _now: Time, _core: CoreId, _client: ClientId, _packet: &Packet, _used: Work) {}
 
     /// The packet is done and took `used` work: the policy settles the difference from its estimate.
     fn on_completion(&mut self, _now: Time, _core: CoreId, _client: ClientId, _sent: &Packet, _used: Work) {}

@@ -11,3 +11,4 @@ pub(crate) mod several;
 
 pub use demand::pacer;
 pub use setup::{Records, classifier, cost_model, measured, no_line_rate, scheduler_config, source, timing};
+pub(crate) use setup::scheduler;

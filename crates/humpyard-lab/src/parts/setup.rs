@@ -209,9 +209,36 @@ impl FlowNames for Names {
     }
 }
 
+/// Makes the mechanism with its policies.
+///
+/// # Errors
+/// The error of a policy or of the mechanism, and a policy with a quantum where cores cannot give packets back.
+pub(crate) fn scheduler(config: &RunConfig, setup: &SchedulerConfig) -> Result<AnyScheduler, LabError> {
+    let scheduler = config.policy.build(setup)?;
+    if scheduler.quantum().is_some() {
+        check_preemption(config)?;
+    }
+    Ok(scheduler)
+}
+
+/// Rejects a policy with a quantum where cores serve each packet to its end.
+fn check_preemption(config: &RunConfig) -> Result<(), LabError> {
+    let policy = &config.policy;
+    let refused = if config.host == Host::Live {
+        format!("`{policy}` gives packets back after a quantum, which only the simulator does: use `humpyard sim`")
+    } else if config.assumed.is_some() {
+        format!("`{policy}` gives packets back after a quantum, which is simulated on an ideal host alone: use @host {IDEAL}")
+    } else if config.interrupted {
+        format!("`{policy}` gives packets back after a quantum, which is simulated without interruptions: omit @interrupted")
+    } else {
+        return Ok(());
+    };
+    Err(LabError::option(refused))
+}
+
 /// Makes the mechanism with its policies and measurements, and the files that it writes.
 pub fn measured(config: &RunConfig, setup: &SchedulerConfig) -> Result<(AnyMeasured, Records), LabError> {
-    let mut scheduler = config.policy.build(setup)?;
+    let mut scheduler = scheduler(config, setup)?;
     let mut records = Records::default();
     if let Some(path) = &config.journal {
         let file = JournalFile::create(path, &config.policy, setup)?;
@@ -254,7 +281,8 @@ pub fn timing(config: &RunConfig) -> Result<Timing, LabError> {
             )));
         }
     };
-    Ok(Timing::default().with_hand_over(hand_over).with_interrupted(interrupted))
+    let switch_out = time(config.switch_out.unwrap_or_default());
+    Ok(Timing::default().with_hand_over(hand_over).with_interrupted(interrupted).with_switch_out(switch_out))
 }
 
 /// Rejects options that do not go with a host that takes time.

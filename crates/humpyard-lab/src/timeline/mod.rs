@@ -163,6 +163,15 @@ impl Observer for TimelineFile {
         }
     }
 
+    fn on_preemption(&mut self, now: Time, core: CoreId, slot: Slot, packet: &Packet, busy: Time) {
+        let mut writing = self.lock();
+        if writing.at(now) && writing.has_room() {
+            let cold = writing.cold[slot.index()];
+            writing.served(core, packet, cold, now, busy);
+            writing.on_waiting(packet.service, 1);
+        }
+    }
+
     fn on_drop(&mut self, dropped: &Dropped) {
         let mut writing = self.lock();
         if !writing.is_over && writing.has_room() {

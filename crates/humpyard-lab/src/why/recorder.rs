@@ -138,6 +138,10 @@ impl Follow for History {
                 self.on_completion(now, *slot, *busy);
                 self.on_done(now, *slot, *ends, *onward, *exit);
             }
+            Event::Preemption { slot, served, saving } => {
+                self.on_completion(now, *slot, *served + *saving);
+                self.on_put_back(now, *slot);
+            }
             Event::Exit(place) => {
                 let packet = self.exits.get(place.index()).copied().unwrap_or(NOTHING);
                 self.on_gone(now, packet, Fate::Left);
@@ -224,6 +228,12 @@ impl History {
         if let Some(visit) = self.visits.get_mut(visit as usize) {
             (visit.heard, visit.busy) = (now, busy.as_ns());
         }
+    }
+
+    /// The packet waits again for the same service.
+    fn on_put_back(&mut self, now: u64, slot: Slot) {
+        let holding = self.holding(slot);
+        *place(&mut self.slots, slot.index(), EMPTY) = Holding { visit: NOTHING, joined: now, ..holding };
     }
 
     /// The packet goes on to the next service, or out, or to the exit, where it waits for earlier packets of its flow.
