@@ -230,6 +230,10 @@ family! {
         EfqLap(share::efq_lap::EfqLap),
         TOpt(share::t_opt::TOpt),
         Darc(share::darc::Darc),
+        Jbsq(share::jbsq::Jbsq),
+        Ps(share::ps::Ps),
+        Shinjuku(share::shinjuku::Shinjuku),
+        Concord(share::concord::Concord),
     ]
     visited by ShareVisitor
 }

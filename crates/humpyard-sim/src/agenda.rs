@@ -53,6 +53,11 @@ impl Agenda {
         }
     }
 
+    /// Returns the number of cores.
+    pub(crate) fn cores(&self) -> usize {
+        self.present.len()
+    }
+
     /// Returns when the first core finishes its task; [`Time::MAX`] if no core has one.
     #[inline(always)]
     pub(crate) fn next(&self) -> Time {

@@ -257,7 +257,7 @@ impl<'a, S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>, C: Cores> Driver
             let next = if PLAIN {
                 self.measured.lend_next_plain(now)
             } else {
-                self.measured.next_core(now).map(|core| (core, self.measured.lend_next(now, core)))
+                self.measured.next_core(now).map(|core| (core, self.measured.lend_next_turn(now, core)))
             };
             let Some((core, dispatch)) = next else { return Ok(()) };
             let Some(dispatch) = dispatch else { continue };

@@ -22,7 +22,6 @@ use crate::ahead::{Ahead, BATCH, Heading};
 use crate::cores::TimedCores;
 use crate::driver::{Driven, Driver, SimulationError};
 use crate::timing::Timing;
-use crate::turns::Turns;
 use crate::workload::Workload;
 use crate::{host, kernel};
 
@@ -167,9 +166,12 @@ pub(crate) fn run<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
         costs = costs.with_further_hand_over(timing.hand_over);
     }
     let quantum = if PLAIN { None } else { run.measured.quantum() };
-    assert!(quantum.is_none() || is_modelled && timing.hand_over == Time::ZERO, "packets with turns take the time of costs");
-    let turns = quantum.map(|quantum| Turns::new(quantum, timing.switch_out, run.measured.scheduler().slots(), run.cores));
-    let cores = TimedCores::new(run.cores, |now, core, dispatch: &_| {
+    assert!(
+        quantum.is_none() || is_modelled && timing.hand_over == Time::ZERO,
+        "packets with turns take the time of costs"
+    );
+    let switch_out = timing.switch_out;
+    let mut cores = TimedCores::new(run.cores, |now, core, dispatch: &_| {
         if !PLAIN && quantum.is_some() {
             let busy = costs.time(core, dispatch);
             return Span { finished: now + busy, busy };
@@ -179,8 +181,10 @@ pub(crate) fn run<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
         } else {
             timing.serve(&mut costs, now, core, dispatch)
         }
-    })
-    .with_turns(turns);
+    });
+    if let Some(quantum) = quantum {
+        cores = cores.with_quantum(quantum, switch_out, run.measured.scheduler().slots());
+    }
     let driven = Driver::new(run.measured, traffic, cores).with_swaps(run.swaps).drive_as::<PLAIN>()?;
     Ok(outcome(started, driven, |_| None))
 }

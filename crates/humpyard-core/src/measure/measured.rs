@@ -135,9 +135,21 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     /// As [`Measured::next`], but lends the packet.
     #[inline(always)]
     pub fn lend_next(&mut self, now: Time, core: CoreId) -> Option<Dispatch<&Packet>> {
+        self.lend::<false>(now, core)
+    }
+
+    /// As [`Measured::lend_next`], for drivers that preempt: the packet may have had turns before.
+    #[inline(always)]
+    pub fn lend_next_turn(&mut self, now: Time, core: CoreId) -> Option<Dispatch<&Packet>> {
+        self.lend::<true>(now, core)
+    }
+
+    /// Lends the core's next packet. `TURNS`: it may have had turns before.
+    #[inline(always)]
+    fn lend<const TURNS: bool>(&mut self, now: Time, core: CoreId) -> Option<Dispatch<&Packet>> {
         let (slot, cold) = self.scheduler.take(now, core)?;
         let packet = self.scheduler.packet(slot);
-        let moved = if self.scheduler.had_turn(slot) {
+        let moved = if TURNS && self.scheduler.had_turn(slot) {
             self.measurements.on_turn(now, core, packet, cold)
         } else {
             self.measurements.on_dispatch(now, core, packet, cold)

@@ -227,8 +227,9 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         };
         let ends = ends && (self.exit.is_some() || !self.plan.chains.is_empty());
         let onward = if PLAIN || ends { None } else { self.next_service(packet) };
-        let earlier = if PLAIN { 0 } else { self.turns.as_mut().map_or(0, |turns| turns.take(slot)) };
-        self.estimate.on_completion(packet, used + earlier, cold);
+        let turns = if PLAIN { None } else { self.turns.as_ref() };
+        let all_used = || turns.map_or(used, |turns| used + turns.work(slot, packet));
+        self.estimate.on_completion(packet, all_used, cold);
         let queue = entry.queue;
         let state = &mut self.queues[queue];
         state.complete::<PLAIN>(now, core, entry, used, &self.slab);

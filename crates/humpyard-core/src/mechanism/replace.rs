@@ -57,6 +57,9 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         fresh.exit = self.exit.take();
         fresh.waiting_out = self.waiting_out;
         fresh.split = self.split.take();
+        if fresh.turns.is_some() && self.turns.is_some() {
+            mem::swap(&mut self.turns, &mut fresh.turns);
+        }
         fresh.is_plain = fresh.finds_plain();
         fresh.timekeepers = fresh.finds_timekeepers();
         fresh.is_pending = self.is_pending;
@@ -79,7 +82,6 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             ("flows", self.plan.flows == fresh.plan.flows),
             ("clients", self.plan.clients == fresh.plan.clients),
             ("services", self.eligible.len() == fresh.eligible.len()),
-            ("turns of packets", self.turns.is_none() && fresh.turns.is_none()),
             ("chains", self.plan.chains.iter().eq(fresh.plan.chains.iter())),
         ];
         match alike.into_iter().find(|&(_, alike)| !alike) {

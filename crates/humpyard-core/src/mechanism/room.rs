@@ -56,9 +56,6 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let entry = self.slab.get_mut(slot);
         entry.reason = reason;
         let (packet, stamp) = (entry.packet, entry.stamp);
-        if let Some(turns) = &mut self.turns {
-            turns.take(slot);
-        }
         self.account.on_drop(reason);
         self.account.held -= 1;
         if let Some(exit) = &mut self.exit {

@@ -130,7 +130,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let plan = Plan { by_age: by_age && layout == Layout::PerService, ..Plan::new(config, layout) };
         let cores = cores_of(&plan, allocation.as_ref());
         let queues = queues_of(&plan, &cores, moves, config.services.len(), &mut share)?;
-        let turns = Turns::new(&queues[QueueId(0)].share, &plan)?.map(Box::new);
+        let slots = config.packets + usize::from(plan.push_out);
+        let turns = Turns::of(&queues[QueueId(0)].share, slots);
         let eligible = IdVec::from_fn(config.services.len(), |service| match &allocation {
             Some(allocation) => allocation.cores_of(service).collect(),
             None => cores.ids().collect(),
@@ -142,7 +143,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             estimate: Estimator::Table(config.estimates.iter().copied().collect()),
             timekeepers: 0,
             // One extra slot, for a packet that is pushed out and not yet fetched.
-            slab: Slab::new(config.packets + usize::from(plan.push_out)),
+            slab: Slab::new(slots),
             queues,
             candidates: IdSet::new(0),
             dropped: Line::EMPTY,

@@ -166,14 +166,15 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
 
     /// A sharing policy for each queue.
     fn shares(&self, share: impl FnMut() -> Result<Q, BuildError>) -> Result<Vec<Q>, BuildError> {
-        let shares: Vec<Q> = core::iter::repeat_with(share).take(self.queues.len()).collect::<Result<_, _>>()?;
-        shares.iter().try_for_each(|share| Turns::check_take_over(self.turns.is_some(), share))?;
-        Ok(shares)
+        core::iter::repeat_with(share).take(self.queues.len()).collect()
     }
 
     /// Makes these sharing policies take over, one for each queue; `moves` says whether cores will go from queue to queue.
     fn rebuild_queues(&mut self, now: Time, moves: bool, shares: Vec<Q>) {
         self.is_plain = false;
+        if self.turns.is_none() {
+            self.turns = shares.first().and_then(|share| Turns::of(share, self.slots()));
+        }
         let mut in_service: Vec<Vec<Slot>> = self.queues.ids().map(|_| Vec::new()).collect();
         for slot in self.slab.in_service() {
             in_service[self.slab.get(slot).queue.index()].push(slot);

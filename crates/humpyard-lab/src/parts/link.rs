@@ -47,7 +47,10 @@ pub fn link(config: &RunConfig, cores: &SchedulerConfig) -> Result<Option<(AnyLi
     };
     let scheduler = choice.share.build(&setup).map_err(|error| LabError::option(format!("@link: {error}")))?;
     if scheduler.quantum().is_some() {
-        return Err(LabError::option(format!("@link: a link sends each packet to its end: `{}` has a quantum", choice.share)));
+        return Err(LabError::option(format!(
+            "@link: a link sends each packet to its end: `{}` has a quantum",
+            choice.share
+        )));
     }
     let measurements = Measurements::new(&setup).with_warm_up(time(config.warm_up));
     let measured = Measured::new(scheduler, measurements);

@@ -10,5 +10,5 @@ pub(crate) mod setup;
 pub(crate) mod several;
 
 pub use demand::pacer;
-pub use setup::{Records, classifier, cost_model, measured, no_line_rate, scheduler_config, source, timing};
 pub(crate) use setup::scheduler;
+pub use setup::{Records, classifier, cost_model, measured, no_line_rate, scheduler_config, source, timing};

@@ -217,6 +217,7 @@ pub(crate) fn scheduler(config: &RunConfig, setup: &SchedulerConfig) -> Result<A
     let scheduler = config.policy.build(setup)?;
     if scheduler.quantum().is_some() {
         check_preemption(config)?;
+        scheduler.check_preemption()?;
     }
     Ok(scheduler)
 }
@@ -224,12 +225,18 @@ pub(crate) fn scheduler(config: &RunConfig, setup: &SchedulerConfig) -> Result<A
 /// Rejects a policy with a quantum where cores serve each packet to its end.
 fn check_preemption(config: &RunConfig) -> Result<(), LabError> {
     let policy = &config.policy;
-    let refused = if config.host == Host::Live {
+    let refused = if !config.swaps.is_empty() {
+        format!("`{policy}` gives packets back after a quantum, so no policy can take over: omit @swap")
+    } else if config.host == Host::Live {
         format!("`{policy}` gives packets back after a quantum, which only the simulator does: use `humpyard sim`")
     } else if config.assumed.is_some() {
-        format!("`{policy}` gives packets back after a quantum, which is simulated on an ideal host alone: use @host {IDEAL}")
+        format!(
+            "`{policy}` gives packets back after a quantum, which is simulated on an ideal host alone: use @host {IDEAL}"
+        )
     } else if config.interrupted {
-        format!("`{policy}` gives packets back after a quantum, which is simulated without interruptions: omit @interrupted")
+        format!(
+            "`{policy}` gives packets back after a quantum, which is simulated without interruptions: omit @interrupted"
+        )
     } else {
         return Ok(());
     };
@@ -328,6 +335,11 @@ pub(crate) fn swaps<'a>(
         // Tried on an empty scheduler, so that errors are reported before the run.
         let mut trial = before.build(setup)?;
         policy.take_over(Time::ZERO, before, setup, &mut trial)?;
+        if trial.quantum().is_some() {
+            return Err(LabError::option(format!(
+                "@swap: `{policy}` has a quantum, so it cannot take over: name it by @policy"
+            )));
+        }
         let last = core::mem::replace(&mut before, policy);
         let timeline = records.timeline.clone();
         let take_over = Box::new(move |now, scheduler: &mut AnyScheduler| {

@@ -119,7 +119,8 @@ fn refusal(config: &RunConfig, clients: usize, policy: &PolicySpec) -> Option<St
         return Some("there is one service, so there is nothing to allocate".to_owned());
     }
     let config = &RunConfig { policy: policy.clone(), ..config.clone() };
-    let built = parts::scheduler_config(config, config.cores, clients).and_then(|setup| parts::scheduler(config, &setup));
+    let built =
+        parts::scheduler_config(config, config.cores, clients).and_then(|setup| parts::scheduler(config, &setup));
     built.err().map(|error| error.to_string())
 }
 

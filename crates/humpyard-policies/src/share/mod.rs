@@ -1,5 +1,6 @@
 //! Sharing: which client does an idle core serve?
 
+pub mod concord;
 pub mod darc;
 pub mod drr;
 pub mod eevdf;
@@ -10,14 +11,17 @@ pub mod fcfs;
 pub mod feasible;
 pub mod gr3;
 pub mod gr3mp;
+pub mod jbsq;
 pub mod lap;
 pub mod linux24;
 pub mod linux_o1;
 pub mod lottery;
+pub mod ps;
 pub mod qfq;
 pub mod qfq_plus;
 pub mod sfq;
 pub mod sfs;
+pub mod shinjuku;
 pub mod srr;
 pub mod stride;
 pub mod strr;
@@ -30,6 +34,7 @@ pub mod wrr;
 
 mod bucket_groups;
 mod by_weight;
+mod central_queue;
 mod columns;
 mod eligible;
 mod fenwick;

@@ -6,6 +6,7 @@ mod instants;
 mod link;
 mod loss;
 mod moves;
+mod preemption;
 mod queue;
 mod support;
 mod typed;
