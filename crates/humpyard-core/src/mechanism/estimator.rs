@@ -37,11 +37,10 @@ impl Estimator {
         }
     }
 
-    /// A packet is done, and took this work in all.
     #[inline]
-    pub(super) fn on_completion(&mut self, packet: &Packet, used: impl FnOnce() -> Work, cold: bool) {
+    pub(super) fn on_completion(&mut self, packet: &Packet, used: Work, cold: bool) {
         if let Self::Other(estimate) = self {
-            estimate.on_completion(packet, used(), cold);
+            estimate.on_completion(packet, used, cold);
         }
     }
 

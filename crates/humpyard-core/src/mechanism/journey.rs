@@ -4,6 +4,7 @@ use super::account::DropReason;
 use super::allocation::Allocation;
 use super::answer::{Arrival, Done};
 use super::layout::{Core, Layout};
+use super::preemption::Turns;
 use super::scheduler::Scheduler;
 use crate::id::{CoreId, ExitSlot, FlowId, Id, QueueId, ServiceId, Slot};
 use crate::packet::Packet;
@@ -227,9 +228,12 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         };
         let ends = ends && (self.exit.is_some() || !self.plan.chains.is_empty());
         let onward = if PLAIN || ends { None } else { self.next_service(packet) };
-        let turns = if PLAIN { None } else { self.turns.as_ref() };
-        let all_used = || turns.map_or(used, |turns| used + turns.work(slot, packet));
-        self.estimate.on_completion(packet, all_used, cold);
+        if PLAIN {
+            self.estimate.on_completion(packet, used, cold);
+        } else if self.estimate.heeds_driver() {
+            let earlier = Turns::work(self.turns.as_deref(), slot, packet);
+            self.estimate.on_completion(packet, used + earlier, cold);
+        }
         let queue = entry.queue;
         let state = &mut self.queues[queue];
         state.complete::<PLAIN>(now, core, entry, used, &self.slab);

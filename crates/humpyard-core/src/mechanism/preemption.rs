@@ -40,9 +40,10 @@ impl Turns {
         if is_same { earlier } else { Earlier { sequence, hop, ..Earlier::default() } }
     }
 
-    /// Returns the work of the earlier turns of the packet in this slot.
-    pub(super) fn work(&self, slot: Slot, packet: &Packet) -> Work {
-        self.earlier(slot, packet).work
+    /// Returns the work of the earlier turns of the packet in this slot; 0 where packets have one turn.
+    #[inline(never)]
+    pub(super) fn work(turns: Option<&Self>, slot: Slot, packet: &Packet) -> Work {
+        turns.map_or(0, |turns| turns.earlier(slot, packet).work)
     }
 
     /// Adds a turn of `used` work.
