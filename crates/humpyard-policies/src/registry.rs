@@ -234,6 +234,8 @@ family! {
         Ps(share::ps::Ps),
         Shinjuku(share::shinjuku::Shinjuku),
         Concord(share::concord::Concord),
+        Edf(share::edf::Edf),
+        Srpt(share::srpt::Srpt),
     ]
     visited by ShareVisitor
 }

@@ -282,9 +282,11 @@ impl PolicySpec {
     }
 
     /// Whether the policy serves clients by their weights. The policies by arrival (`fcfs`), by
-    /// locality (`lap`, `t-opt`) and by service time (`darc`) ignore weights.
+    /// locality (`lap`, `t-opt`), by service time (`darc`, `srpt`), by deadline (`edf`) and with a
+    /// central queue (`jbsq`, `ps`, `shinjuku`, `concord`) ignore weights.
     pub fn weighs(&self) -> bool {
-        self.shares() && !matches!(self.sharing(), "lap" | "t-opt" | "darc")
+        let ignore = ["lap", "t-opt", "darc", "edf", "srpt", "jbsq", "ps", "shinjuku", "concord"];
+        self.shares() && !ignore.contains(&self.sharing())
     }
 
     /// Whether decisions depend on how many clients there can be: on a rate reserved for each of

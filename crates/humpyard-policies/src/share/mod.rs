@@ -3,6 +3,7 @@
 pub mod concord;
 pub mod darc;
 pub mod drr;
+pub mod edf;
 pub mod eevdf;
 pub mod efq;
 pub mod efq_lap;
@@ -22,6 +23,7 @@ pub mod qfq_plus;
 pub mod sfq;
 pub mod sfs;
 pub mod shinjuku;
+pub mod srpt;
 pub mod srr;
 pub mod stride;
 pub mod strr;

@@ -3,9 +3,9 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use humpyard_core::config::SchedulerConfig;
+use humpyard_core::config::{SchedulerConfig, ServiceConfig};
 use humpyard_core::hash::mix;
-use humpyard_core::id::{ClientId, CoreId, Id};
+use humpyard_core::id::{ClientId, CoreId, Id, ServiceId};
 use humpyard_core::mechanism::AlwaysReady;
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Build, Share, Ties};
@@ -310,4 +310,67 @@ pub(crate) fn assert_ties_may_go_to_the_higher<Q: Share + Build>(params: &Q::Par
         policy.on_wake(Time::ZERO, id, &Packet { estimate: 1, ..Packet::default() });
     }
     assert_eq!(policy.pick(Time::ZERO, CoreId(0)), Some(ClientId(2)));
+}
+
+/// Returns the configuration of one core with this many clients, and a service for each tolerance in ns.
+pub(crate) fn with_tolerances(tolerances: &[u64], clients: usize) -> SchedulerConfig {
+    let service = |&tolerance: &u64| ServiceConfig { tolerance: Time::from_ns(tolerance), ..ServiceConfig::default() };
+    SchedulerConfig { services: tolerances.iter().map(service).collect(), ..config(1, clients, &[]) }
+}
+
+/// Offers one head of each client, from client 0. Returns the clients in the order in which they are
+/// served, from 0.
+pub(crate) fn served_once<Q: Share>(policy: &mut Q, heads: &[Packet]) -> Vec<u32> {
+    let ids = (0..heads.len()).map(ClientId::from_index);
+    ids.zip(heads).for_each(|(id, head)| policy.on_wake(head.arrival, id, head));
+    let now = heads.iter().map(|head| head.arrival).max().expect("a head");
+    let mut next = || {
+        let id = policy.pick(now, CoreId(0))?;
+        policy.on_dispatch(now, CoreId(0), id, &heads[id.index()]);
+        policy.on_idle(now, id);
+        Some(id.0)
+    };
+    core::iter::from_fn(&mut next).collect()
+}
+
+/// Asserts that, of the heads that are offered, the one with the least key is always picked, and of
+/// equal ones that of the lower client. Clients wake, continue and become idle at random.
+pub(crate) fn assert_the_least_is_picked<Q: Share + Build>(
+    params: &Q::Params,
+    tolerances: &[u64],
+    key: impl Fn(&Packet) -> u128,
+) {
+    const CLIENTS: usize = 20;
+    let mut policy = Q::new(params, &with_tolerances(tolerances, CLIENTS)).expect("valid parameters");
+    let mut random = Seed(5).stream("heads");
+    let mut heads: [Option<Packet>; CLIENTS] = [None; CLIENTS];
+    for step in 0..20_000 {
+        let now = Time::from_ns(step);
+        let head = Packet {
+            arrival: Time::from_ns(step - random.below(step.min(1000) + 1)),
+            service: ServiceId::from_index(random.below(tolerances.len() as u64) as usize),
+            estimate: 1 + random.below(100),
+            ..Packet::default()
+        };
+        let at = random.below(CLIENTS as u64) as usize;
+        if heads[at].is_none() {
+            policy.on_wake(now, ClientId::from_index(at), &head);
+            heads[at] = Some(head);
+        }
+        let offered = heads.iter().enumerate().filter_map(|(at, head)| Some((key(head.as_ref()?), at)));
+        let least = offered.min().expect("one was offered").1;
+        assert_eq!(policy.pick(now, CoreId(0)), Some(ClientId::from_index(least)), "at step {step}");
+        if random.below(3) > 0 {
+            let (id, sent) = (ClientId::from_index(least), heads[least].take().expect("it was offered"));
+            policy.on_dispatch(now, CoreId(0), id, &sent);
+            policy.on_completion(now, CoreId(0), id, &sent, sent.estimate);
+            if random.below(2) > 0 {
+                policy.on_head(now, id, &head);
+                heads[least] = Some(head);
+            } else {
+                policy.on_idle(now, id);
+            }
+        }
+        policy.check();
+    }
 }

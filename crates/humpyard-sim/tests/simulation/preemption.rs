@@ -169,6 +169,7 @@ fn the_vectors_of_the_specification() {
     assert_eq!(at_once("jbsq:n=1", 2, &[10, 1, 1, 1, 1]), [10, 1, 2, 3, 4]);
     assert_eq!(at_once("ps:quantum=1ns,idle=yield", 1, &[3, 1, 2]), [6, 2, 5]);
     assert_eq!(at_once("shinjuku:quantum=2ns,idle=yield", 2, &[5, 5, 1]), [5, 6, 3]);
+    assert_eq!(at_once("srpt:quantum=1ns", 1, &[4, 1, 2]), [7, 1, 3]);
     assert_eq!(at_once("concord:n=2,quantum=2ns,idle=yield", 2, &[5, 1, 1, 1]), [5, 1, 3, 2]);
 }
 
@@ -225,6 +226,14 @@ fn flows_with_many_packets_are_served_whole() {
             assert!(ends.iter().zip(&jobs).all(|(&end, job)| end >= job.0 + job.1), "{policy}, {flows} flows");
         }
     }
+}
+
+/// A long packet is preempted by a short one that comes later, and goes on when nothing shorter waits.
+#[test]
+fn what_is_left_decides() {
+    let jobs = [(0, 10), (1, 3), (2, 9)];
+    assert_eq!(simulated("srpt:quantum=1ns", 1, &jobs, 3, 0), (vec![22, 4, 13], 1));
+    assert_eq!(simulated("srpt", 1, &jobs, 3, 0), (vec![10, 13, 22], 0));
 }
 
 /// A policy whose core keeps its packet while nothing else waits does not pay for preemptions.
