@@ -245,7 +245,7 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     }
 
     /// Whether the packet's core gives it back after its quantum: [`Scheduler::yields`].
-    pub fn yields(&self, now: Time, slot: Slot) -> bool {
+    pub fn yields(&mut self, now: Time, slot: Slot) -> bool {
         self.scheduler.yields(now, slot)
     }
 

@@ -96,7 +96,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     ///
     /// # Panics
     /// If the packet was not in service.
-    pub fn yields(&self, now: Time, slot: Slot) -> bool {
+    pub fn yields(&mut self, now: Time, slot: Slot) -> bool {
         let entry = self.slab.get(slot);
         let core = entry.core.expect("a packet must be in service to yield");
         !entry.foreign && self.queues[entry.queue].share.yields(now, core)

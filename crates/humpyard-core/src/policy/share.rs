@@ -76,7 +76,7 @@ pub trait Share: Policy {
     }
 
     /// Whether `core`, whose packet has had its quantum, gives it back. If not, the packet has another quantum at once.
-    fn yields(&self, _now: Time, _core: CoreId) -> bool {
+    fn yields(&mut self, _now: Time, _core: CoreId) -> bool {
         true
     }
 

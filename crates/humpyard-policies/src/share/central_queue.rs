@@ -232,7 +232,7 @@ impl Share for CentralQueue {
         self.rules.quantum
     }
 
-    fn yields(&self, _: Time, core: CoreId) -> bool {
+    fn yields(&mut self, _: Time, core: CoreId) -> bool {
         let is_waited_for = || [CENTRAL, line_of(core)].iter().any(|&line| self.lines.front(line).is_some());
         !self.rules.stays || is_waited_for()
     }

@@ -20,7 +20,7 @@ use alloc::format;
 use alloc::string::String;
 
 use humpyard_core::config::SchedulerConfig;
-use humpyard_core::id::{ClientId, CoreId};
+use humpyard_core::id::{ClientId, CoreId, IdVec};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
 use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Share};
@@ -31,7 +31,7 @@ use super::tournament::Tournament;
 params! {
     /// Parameters of shortest remaining processing time.
     pub struct SrptParams {
-        /// How long a core serves a packet before it gives the packet back, if a shorter one may wait; 0 is without end.
+        /// How long a core serves a packet before it gives the packet back, if a shorter one waits; 0 is without end.
         quantum: u64 = 0, in 0..=1_000_000_000, unit "ns";
     }
 }
@@ -43,6 +43,8 @@ pub struct Srpt {
     ready: Tournament<ClientId>,
     /// `None`: packets are served to their end.
     quantum: Option<Time>,
+    /// The work left of the packet that each core serves, as of its last quantum.
+    left: IdVec<CoreId, Work>,
 }
 
 impl Build for Srpt {
@@ -63,7 +65,11 @@ impl Build for Srpt {
 
     fn new(params: &SrptParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
         let quantum = (params.quantum > 0).then(|| Time::from_ns(params.quantum));
-        Ok(Self { ready: Tournament::new(config.clients, config.ties), quantum })
+        Ok(Self {
+            ready: Tournament::new(config.clients, config.ties),
+            quantum,
+            left: IdVec::from_fn(config.cores, |_| 0),
+        })
     }
 }
 
@@ -82,8 +88,10 @@ impl Share for Srpt {
         self.quantum
     }
 
-    fn yields(&self, _: Time, _: CoreId) -> bool {
-        self.ready.first().is_some()
+    fn yields(&mut self, _: Time, core: CoreId) -> bool {
+        let left = &mut self.left[core];
+        *left = left.saturating_sub(self.quantum.map_or(0, Time::as_ns)).max(1);
+        self.ready.first().is_some_and(|(work, _)| work < (*left).into())
     }
 
     fn on_preemption(&mut self, _: Time, _: CoreId, id: ClientId, packet: &Packet, _: Work) {
@@ -94,7 +102,8 @@ impl Share for Srpt {
         self.ready.first().map(|(_, id)| id)
     }
 
-    fn on_dispatch(&mut self, _: Time, _: CoreId, id: ClientId, _: &Packet) {
+    fn on_dispatch(&mut self, _: Time, core: CoreId, id: ClientId, sent: &Packet) {
+        self.left[core] = sent.estimate;
         self.ready.remove(id);
     }
 

@@ -232,7 +232,7 @@ fn flows_with_many_packets_are_served_whole() {
 #[test]
 fn what_is_left_decides() {
     let jobs = [(0, 10), (1, 3), (2, 9)];
-    assert_eq!(simulated("srpt:quantum=1ns", 1, &jobs, 3, 0), (vec![22, 4, 13], 1));
+    assert_eq!(simulated("srpt:quantum=1ns", 1, &jobs, 3, 0), (vec![13, 5, 22], 1));
     assert_eq!(simulated("srpt", 1, &jobs, 3, 0), (vec![10, 13, 22], 0));
 }
 
