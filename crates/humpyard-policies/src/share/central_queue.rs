@@ -61,6 +61,8 @@ impl Rules {
 struct Place {
     client: ClientId,
     line: QueueId,
+    /// Its number among the places that were taken.
+    number: u64,
     /// Quanta that its packet has had; counted where packets keep their core.
     quanta: u64,
 }
@@ -98,6 +100,8 @@ pub(super) struct CentralQueue {
     loads: IdVec<CoreId, Load>,
     /// The cores that have asked so far: a queue need not have all cores.
     asking: IdSet<CoreId>,
+    /// Number of places taken so far.
+    taken: u64,
     /// The instant of the last event. The central line is dealt once its events are over.
     now: Time,
 }
@@ -118,13 +122,14 @@ impl CentralQueue {
         (0..places).for_each(|place| lines.push_back(FREE, Slot::from_index(place)));
         Self {
             rules,
-            places: IdVec::from_fn(places, |_| Place { client: ClientId(0), line: FREE, quanta: 0 }),
+            places: IdVec::from_fn(places, |_| Place { client: ClientId(0), line: FREE, number: 0, quanta: 0 }),
             lines,
             of_client: IdRings::new(config.clients, places),
             offered: IdSet::new(config.clients),
             clients: config.clients,
             loads: IdVec::from_fn(config.cores, |_| Load::default()),
             asking: IdSet::new(config.cores),
+            taken: 0,
             now: Time::ZERO,
         }
     }
@@ -153,6 +158,29 @@ impl CentralQueue {
         }
     }
 
+    /// Adds a core that asks for the first time. What waits at other cores is dealt again, because the core may have had
+    /// a part of it.
+    #[cold]
+    fn admit(&mut self, core: CoreId) {
+        self.asking.insert(core);
+        for other in self.loads.ids() {
+            while let Some(place) = self.lines.front(line_of(other)) {
+                self.take_back(place, other);
+            }
+        }
+    }
+
+    /// Moves a place that was dealt back to the central line, where it was.
+    fn take_back(&mut self, place: Slot, core: CoreId) {
+        self.lines.remove(line_of(core), place);
+        let places = &self.places;
+        self.lines.insert_by(CENTRAL, place, |place| places[place].number);
+        self.places[place].line = CENTRAL;
+        let load = &mut self.loads[core];
+        load.waiting -= 1;
+        load.quanta -= self.places[place].quanta;
+    }
+
     /// Moves a place to the end of a line.
     fn move_to(&mut self, place: Slot, line: QueueId) {
         self.lines.remove(self.places[place].line, place);
@@ -164,7 +192,8 @@ impl CentralQueue {
     fn add(&mut self, client: ClientId, line: QueueId, quanta: u64) -> Slot {
         let place = self.lines.front(FREE).expect("there is a place for each packet");
         self.move_to(place, line);
-        self.places[place] = Place { client, line, quanta };
+        self.taken += 1;
+        self.places[place] = Place { client, line, number: self.taken, quanta };
         place
     }
 
@@ -254,14 +283,20 @@ impl Share for CentralQueue {
     }
 
     fn place(&mut self, _: Time, idle: &IdSet<CoreId>) -> CoreId {
-        idle.iter().for_each(|core| self.asking.insert(core));
+        for core in idle.iter() {
+            if !self.asking.contains(core) {
+                self.admit(core);
+            }
+        }
         self.deal();
         let has_own = |&core: &CoreId| self.first_in(line_of(core)).is_some();
         idle.iter().find(has_own).or_else(|| idle.first()).expect("a core is idle")
     }
 
     fn pick(&mut self, _: Time, core: CoreId) -> Option<ClientId> {
-        self.asking.insert(core);
+        if !self.asking.contains(core) {
+            self.admit(core);
+        }
         self.deal();
         self.find(core).map(|place| self.places[place].client)
     }
