@@ -167,6 +167,13 @@ impl CostModel {
         Self { hand_over: self.hand_over + further, ..self }
     }
 
+    /// Adds to the work of every packet, whatever its service.
+    #[must_use]
+    pub fn with_further_work(mut self, further: Time) -> Self {
+        self.costs.iter_mut().for_each(|cost| cost.fixed = cost.fixed.saturating_add(further.as_ns()));
+        self
+    }
+
     /// Returns the work of the packet on a warm core of full speed: for an oracle.
     #[inline(always)]
     pub fn work(&self, packet: &Packet) -> u64 {
@@ -264,6 +271,13 @@ mod tests {
         assert_eq!([0, 0, 150, 400].map(|now| finished(&mut model, now, 0)), [130, 230, 330, 530]);
         let mut model = model.with_further_hand_over(Time::from_ns(12));
         assert_eq!(finished(&mut model, 600, 0), 742);
+    }
+
+    #[test]
+    fn further_work_is_work_of_every_packet() {
+        let mut model = model(2, 1, &[1000, 500], 0).with_further_work(Time::from_ns(70));
+        assert_eq!([0, 1].map(|core| finished(&mut model, 10, core)), [180, 350]);
+        assert_eq!(model.work(&DISPATCH.packet), 170);
     }
 
     #[test]

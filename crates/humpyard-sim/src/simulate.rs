@@ -136,7 +136,7 @@ pub(crate) fn run<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
     mut timing: Timing,
 ) -> Result<Outcome<S, Q, A>, SimulationError> {
     let started = Instant::now();
-    let mut costs = run.costs;
+    let mut costs = run.costs.with_further_work(run.measured.scheduler().further_work());
     let (tunnels, digester) = (run.classifier.tunnels(), run.classifier.digester().clone());
     let mut traffic = Traffic::<PLAIN, S, Q, A> {
         arrival: Time::MAX,

@@ -126,6 +126,10 @@ impl<S: Steer> Steer for CheckedSteer<S> {
         self.steer.reach()
     }
 
+    fn further_work(&self) -> Time {
+        self.steer.further_work()
+    }
+
     fn steer(&mut self, now: Time, packet: &Packet, view: &View<'_>) -> Target {
         self.advance(now);
         assert_eq!(self.pending, None, "the policy was not told of a packet's fate");

@@ -3,6 +3,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::scheduler::Scheduler;
 use super::slab::Line;
 use crate::id::{CoreId, FlowId, Id};
 use crate::packet::Packet;
@@ -86,5 +87,13 @@ impl<S: Steer> Steering<S> {
         if let Some(pin) = self.pins.get_mut(flow.index()) {
             pin.held = pin.held.saturating_sub(1);
         }
+    }
+}
+
+impl<S: Steer, Q, A> Scheduler<S, Q, A> {
+    /// Returns the time that each packet takes a core beyond its service: [`Steer::further_work`] of the
+    /// present policy.
+    pub fn further_work(&self) -> Time {
+        self.steer.as_ref().map_or(Time::ZERO, |steering| steering.policy.further_work())
     }
 }

@@ -49,6 +49,13 @@ pub trait Steer: Policy {
         Reach::Core
     }
 
+    /// Returns the time that each packet takes a core beyond its service, because the policy has it
+    /// carry more. Called once, when a run is built. A simulation adds this time to the work of every
+    /// packet. In other runs the service itself does this work.
+    fn further_work(&self) -> Time {
+        Time::ZERO
+    }
+
     /// Returns the queue that this packet joins. Called once for each packet that has room, and
     /// again only after [`Target::Hold`].
     fn steer(&mut self, now: Time, packet: &Packet, view: &View<'_>) -> Target;
