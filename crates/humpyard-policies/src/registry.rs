@@ -181,6 +181,7 @@ family! {
         Rr(steer::rr::Rr),
         Conn(steer::conn::Conn),
         RssPlusPlus(steer::rss_plus_plus::RssPlusPlus),
+        Ovs(steer::ovs::Ovs),
         Jsq(steer::jsq::Jsq),
         Jsq2(steer::jsq2::Jsq2),
         Hrw(steer::hrw::Hrw),

@@ -20,6 +20,7 @@ pub mod jsq;
 pub mod jsq2;
 pub mod ml;
 pub mod mlp;
+pub mod ovs;
 mod parts;
 mod prefix_tree;
 pub mod ps_hrw;
