@@ -53,6 +53,7 @@ use humpyard_policies::steer::{
     ps_hrw::PsHrw,
     rr::Rr,
     rss_plus_plus::RssPlusPlus,
+    scr::Scr,
     sprayer::Sprayer,
     ss::Ss,
 };
@@ -386,6 +387,7 @@ criterion_group!(
     remap::<PsHrw>,
     steer::<FlowSlice>,
     steer::<Sprayer>,
+    steer::<Scr>,
     steer::<Ss>,
     steer::<FcfsThread>,
     steer::<Ml>,

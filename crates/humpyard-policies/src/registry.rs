@@ -194,6 +194,7 @@ family! {
         PsHrw(steer::ps_hrw::PsHrw),
         FlowSlice(steer::flow_slice::FlowSlice),
         Sprayer(steer::sprayer::Sprayer),
+        Scr(steer::scr::Scr),
         Ss(steer::ss::Ss),
         FcfsThread(steer::fcfs_thread::FcfsThread),
         Ml(steer::ml::Ml),

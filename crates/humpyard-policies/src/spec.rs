@@ -302,6 +302,14 @@ impl PolicySpec {
         self.sharing() == "t-opt"
     }
 
+    /// Whether packets take longer than their service alone, because the policy has them carry more
+    /// ([`Steer::further_work`]). Only a simulation models that.
+    ///
+    /// [`Steer::further_work`]: humpyard_core::policy::Steer::further_work
+    pub fn adds_work(&self) -> bool {
+        self.steer.as_ref().is_some_and(|steer| steer.name() == "scr")
+    }
+
     /// Whether cores belong to services.
     pub fn allocates(&self) -> bool {
         self.allocate.is_some()

@@ -458,10 +458,10 @@ pub(crate) fn quarantine(config: &RunConfig) -> Result<Option<Box<dyn Sink + Sen
 /// impossible.
 fn check_host(config: &RunConfig) -> Result<(), LabError> {
     check_assumed(config)?;
-    let mut policies = core::iter::once(&config.policy).chain(config.swaps.iter().map(|(_, policy)| policy));
+    let policies = || core::iter::once(&config.policy).chain(config.swaps.iter().map(|(_, policy)| policy));
     if config.host == Host::Live
         && config.clock == Clock::Real
-        && let Some(name) = policies.find_map(PolicySpec::simulated_only)
+        && let Some(name) = policies().find_map(PolicySpec::simulated_only)
     {
         return Err(LabError::option(format!(
             "`{name}` runs in virtual time alone, not on real threads: simulate it, or use @clock virtual"
@@ -471,6 +471,18 @@ fn check_host(config: &RunConfig) -> Result<(), LabError> {
         return Err(LabError::option(format!(
             "`{}` must know all packets before the first is served, which a live run does not: use `humpyard sim`",
             config.policy
+        )));
+    }
+    if config.host == Host::Live && config.policy.adds_work() {
+        return Err(LabError::option(format!(
+            "`{}` needs a service that applies the history of other packets, and no service here does: use `humpyard sim`",
+            config.policy
+        )));
+    }
+    let mut adding = policies().filter(|policy| policy.adds_work());
+    if let Some(policy) = adding.next().filter(|_| !config.swaps.is_empty()) {
+        return Err(LabError::option(format!(
+            "`{policy}` changes the work of every packet, so it cannot take over or be replaced: leave out @swap"
         )));
     }
     match config.swaps.iter().find(|(_, policy)| policy.is_offline()) {
@@ -571,6 +583,20 @@ mod tests {
         assert_eq!(said, "`mine` runs in virtual time alone, not on real threads: simulate it, or use clock virtual");
         config.clock = Clock::Virtual;
         assert!(scheduler_config(&config, 2, 4).is_ok());
+    }
+
+    #[test]
+    fn policies_that_add_work_are_simulated_from_the_start() {
+        let scr = || "scr".parse().expect("a policy");
+        let refused = |config: &RunConfig| scheduler_config(config, 2, 4).unwrap_err().to_string();
+        let said = refused(&RunConfig::new(Host::Live, "gen:poisson", scr()));
+        assert!(said.starts_with("`scr` needs a service that applies the history of other packets"), "{said}");
+        let mut config = RunConfig::new(Host::Sim, "gen:poisson", scr());
+        assert!(scheduler_config(&config, 2, 4).is_ok());
+        config.swaps.push((Duration::from_millis(1), "jsq".parse().expect("a policy")));
+        assert!(refused(&config).starts_with("`scr` changes the work of every packet"));
+        config.policy = core::mem::replace(&mut config.swaps[0].1, scr());
+        assert!(refused(&config).starts_with("`scr` changes the work of every packet"));
     }
 
     fn guaranteed(shares: &[&str]) -> Result<Vec<u32>, LabError> {

@@ -46,8 +46,8 @@ const COMPOSED: [&str; 12] = [
     "everest/sfq",
 ];
 
-/// Policies that know what comes before it does: the simulator alone can run them.
-const OFFLINE: [&str; 1] = ["t-opt"];
+/// Policies that the simulator alone can run: they know what comes before it does, or need a service of their own.
+const SIMULATED: [&str; 2] = ["t-opt", "scr"];
 
 /// A policy that is not tried, and the reason.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -71,7 +71,7 @@ pub(super) fn grid() -> Vec<String> {
     let registered = entries().into_iter().filter(|entry| entry.info.family != Family::Estimate);
     let mut all: Vec<String> = SIMPLE.map(str::to_owned).into();
     let others = registered.map(|entry| entry.info.name);
-    all.extend(others.filter(|name| !SIMPLE.contains(name) && !OFFLINE.contains(name)).map(str::to_owned));
+    all.extend(others.filter(|name| !SIMPLE.contains(name) && !SIMULATED.contains(name)).map(str::to_owned));
     for (policy, parameters) in PARAMETERS {
         all.extend(parameters.iter().map(|parameters| format!("{policy}:{parameters}")));
     }

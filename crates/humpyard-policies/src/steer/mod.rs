@@ -26,6 +26,7 @@ mod prefix_tree;
 pub mod ps_hrw;
 pub mod rr;
 pub mod rss_plus_plus;
+pub mod scr;
 pub mod sprayer;
 pub mod ss;
 pub mod theorem1;
