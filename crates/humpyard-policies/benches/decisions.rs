@@ -29,8 +29,8 @@ use humpyard_core::policy::{
 use humpyard_core::rendezvous::Rendezvous;
 use humpyard_core::unit::{Time, Weight, WorkUnit};
 use humpyard_policies::allocate::{
-    cohort::Cohort, cohort_e::CohortE, everest::Everest, everest_ae::EverestAe, everest_env::EverestEnv,
-    everest_ld::EverestLd, quantum::Quantum, seda::Seda, r#static::Static,
+    caladan::Caladan, cohort::Cohort, cohort_e::CohortE, everest::Everest, everest_ae::EverestAe,
+    everest_env::EverestEnv, everest_ld::EverestLd, quantum::Quantum, seda::Seda, r#static::Static,
 };
 use humpyard_policies::estimate::least_squares::{LeastSquares, LeastSquaresParams};
 use humpyard_policies::share::{efq::Efq, efq_warm::EfqWarm, fcfs::FcfsParams, lap::Lap, lap::LapParams};
@@ -397,6 +397,7 @@ criterion_group!(
     allocate::<Cohort>,
     allocate::<CohortE>,
     allocate::<Seda>,
+    allocate::<Caladan>,
     allocate::<Everest>,
     allocate::<EverestLd>,
     allocate::<EverestAe>,

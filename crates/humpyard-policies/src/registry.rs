@@ -270,6 +270,7 @@ family! {
         Cohort(allocate::cohort::Cohort),
         CohortE(allocate::cohort_e::CohortE),
         Seda(allocate::seda::Seda),
+        Caladan(allocate::caladan::Caladan),
         Everest(allocate::everest::Everest),
         EverestLd(allocate::everest_ld::EverestLd),
         EverestAe(allocate::everest_ae::EverestAe),

@@ -184,6 +184,25 @@ impl<Q: Share> Share for Checked<Q> {
         self.share.on_completion(now, core, id, sent, used);
     }
 
+    fn quantum(&self) -> Option<Time> {
+        self.share.quantum()
+    }
+
+    fn yields(&mut self, now: Time, core: CoreId) -> bool {
+        self.advance(now);
+        self.share.yields(now, core)
+    }
+
+    fn on_preemption(&mut self, now: Time, core: CoreId, id: ClientId, packet: &Packet, used: Work) {
+        let client = self.event(now, id);
+        let place = client.in_service.iter().position(|&served| served == (core, packet.sequence));
+        client.in_service.swap_remove(place.unwrap_or_else(|| panic!("client {id}: put back what was not in service")));
+        client.waiting.push_front(packet.sequence);
+        let was_offered = core::mem::replace(&mut client.offered, true);
+        self.offered += usize::from(!was_offered);
+        self.share.on_preemption(now, core, id, packet, used);
+    }
+
     fn on_push_out(&mut self, now: Time, id: ClientId, packet: &Packet, waiting: u32) {
         let client = self.event(now, id);
         assert_eq!(client.waiting.pop_back(), Some(packet.sequence), "the newest packet of client {id} is pushed out");

@@ -233,6 +233,8 @@ fn usage_of_single_commands() {
         ("run --policy hrw --input gen:poisson --overload panic", &["--overload", "wait, drop"]),
         ("run --policy hrw --input gen:poisson --cores 2", &["--cores"]),
         ("run --policy t-opt --input gen:poisson", &["`t-opt` must know all packets", "use `humpyard sim`"]),
+        ("run --policy scr --input gen:poisson", &["`scr` needs a service", "use `humpyard sim`"]),
+        ("sim --policy lap --input gen:poisson --swap 1ms=scr", &["`scr` changes the work", "--swap"]),
         ("sim --policy lap --input gen:poisson --swap 1ms=t-opt", &["`t-opt` must know all packets", "--policy"]),
         ("sim --policy efq-lap:high=2,low=2 --input gen:poisson", &["efq-lap: `low` must be less than `high`"]),
         ("run --policy hrw --input gen:poisson --clock wall", &["--clock", "real, virtual"]),

@@ -475,7 +475,7 @@ fn check_host(config: &RunConfig) -> Result<(), LabError> {
     }
     if config.host == Host::Live && config.policy.adds_work() {
         return Err(LabError::option(format!(
-            "`{}` needs a service that applies the history of other packets, and no service here does: use `humpyard sim`",
+            "`{}` needs a service that applies the history of other packets: use `humpyard sim`",
             config.policy
         )));
     }

@@ -6,6 +6,7 @@
 //! one service, or clients of a sharing policy. Choices that the papers leave open are in
 //! `docs/concepts/allocation.md`.
 
+pub mod caladan;
 pub mod cohort;
 pub mod cohort_e;
 mod deadlines;

@@ -1,7 +1,7 @@
 //! Earliest deadline first: serve the client whose next packet is due earliest.
 //!
 //! **Idea.** A packet is due when the tolerance of its service is over, counted from its arrival.
-//! The head that is due earliest is served, whatever it costs and whoever sent it.
+//! The head that is due earliest is served, whatever its cost and its client.
 //!
 //! **Source.** A baseline. RIVALS.
 //!

@@ -402,7 +402,7 @@ mod tests {
             target.core().expect("a core")
         }
 
-        /// Lets every queue do this work, and core 0 be busy for so many percent of each part of an
+        /// Lets every queue do this work, and core 0 be busy for a percentage of each part of an
         /// interval. Then the interval ends.
         fn interval_of(&mut self, loads: &[&[u64]], busy_percent: [u64; PARTS as usize]) {
             for (service, loads) in loads.iter().enumerate() {
