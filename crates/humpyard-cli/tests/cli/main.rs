@@ -20,6 +20,7 @@ mod memory;
 mod metrics;
 mod offered;
 mod order;
+mod preemption;
 mod recommend;
 mod reference;
 mod refusals;

@@ -227,3 +227,16 @@ fn timelines_that_cannot_be_are_refused() {
         assert!(files(directory.path()).is_empty(), "{words}");
     }
 }
+
+/// A packet that was given back has a slice for each of its turns, and waits in between.
+#[test]
+fn every_turn_of_a_packet_is_a_slice() {
+    let directory = directory();
+    let at = directory.path();
+    let sim = "sim --input gen:poisson:packets=2000,pps=1000000 --cores 1 --policy shinjuku:quantum=100,idle=yield --switch-out 5ns";
+    let result = document(at, &format!("{sim} --timeline t.pftrace"));
+    let timeline = Timeline::read(&at.join("t.pftrace"));
+    let slices: u64 = timeline.slices.values().map(|slices| slices.len() as u64).sum();
+    assert!(number(&result, "/preemptions") > 1_000, "{result:#}");
+    assert_eq!(slices, number(&result, "/packets/processed") + number(&result, "/preemptions"));
+}

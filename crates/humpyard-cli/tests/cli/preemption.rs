@@ -1,0 +1,45 @@
+//! Policies with a quantum: results, and journals of their simulations.
+
+use serde_json::Value;
+
+use crate::support::{directory, document, good};
+
+const SIM: &str = "sim --input gen:poisson:packets=20000,flows=50,mix=services --services tcp=forward,udp=encrypt,other=dpi \
+                   --cores 2 --load 0.9";
+
+#[test]
+fn a_result_counts_preemptions_and_their_cost() {
+    let directory = directory();
+    let of = |words: &str| document(directory.path(), &format!("{SIM} {words}"));
+    let utilization = |result: &Value| -> f64 {
+        let cores = result["cores_detail"].as_array().expect("a list");
+        cores.iter().map(|core| core["utilization"].as_f64().expect("a number")).sum()
+    };
+    let whole = of("--policy fcfs");
+    assert!(whole["preemptions"].is_null(), "{whole:#}");
+    let free = of("--policy shinjuku:quantum=300,idle=yield");
+    let paid = of("--policy shinjuku:quantum=300,idle=yield --switch-out 20ns");
+    let stays = of("--policy shinjuku:quantum=300,idle=stay");
+    let count = |result: &Value| result["preemptions"].as_u64().expect("a count");
+    assert!(count(&free) > 1_000, "{free:#}");
+    assert_eq!(count(&free), count(&paid), "a packet has as many quanta");
+    assert!(count(&stays) < count(&free) && count(&stays) > 0, "{stays:#}");
+    assert!(utilization(&paid) > utilization(&free) && (utilization(&free) - utilization(&whole)).abs() < 0.02);
+}
+
+#[test]
+fn a_journal_of_turns_replays_and_another_policy_differs() {
+    let directory = directory();
+    let at = directory.path();
+    for policy in ["ps:quantum=300", "shinjuku:quantum=300,idle=yield", "concord:quantum=300", "srpt:quantum=300"] {
+        good(at, &format!("{SIM} --policy {policy} --switch-out 20ns --journal j.jsonl"));
+        let replayed = document(at, "replay j.jsonl");
+        assert!(
+            replayed["divergence"].is_null() && replayed["records"].as_u64() > Some(80_000),
+            "{policy}: {replayed}"
+        );
+        let other = crate::support::run(at, &["replay", "j.jsonl", "--policy", "fcfs", "--json"]).json();
+        assert!(!other["divergence"].is_null(), "{policy}: {other}");
+        std::fs::remove_file(at.join("j.jsonl")).expect("a journal");
+    }
+}
