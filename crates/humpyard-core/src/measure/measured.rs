@@ -195,20 +195,22 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         if !PLAIN {
             return self.on_completion(now, core, slot, finished, busy);
         }
-        let (done, packet) = self.complete_plain(now, core, slot, Span { finished, busy }, false);
+        let (done, packet) = self.on_plain_completion(now, core, slot, Span { finished, busy }, false);
         done.of(*packet)
     }
 
     /// As [`Measured::on_completion`], or as [`Measured::on_end`] if the packet `ends` here, for
-    /// runs in which [`Measured::is_plain`] holds. Until the next call, [`Measured::packet`]
-    /// returns the packet.
+    /// runs in which [`Measured::is_plain`] holds. Lends the packet, which [`Measured::packet`] also returns until the next
+    /// call.
     #[inline(always)]
-    pub fn on_plain_completion(&mut self, now: Time, core: CoreId, slot: Slot, span: Span, ends: bool) -> Done {
-        self.complete_plain(now, core, slot, span, ends).0
-    }
-
-    #[inline(always)]
-    fn complete_plain(&mut self, now: Time, core: CoreId, slot: Slot, span: Span, ends: bool) -> (Done, &Packet) {
+    pub fn on_plain_completion(
+        &mut self,
+        now: Time,
+        core: CoreId,
+        slot: Slot,
+        span: Span,
+        ends: bool,
+    ) -> (Done, &Packet) {
         let Span { finished, busy } = span;
         let done = self.scheduler.on_plain_completion(now, slot, busy, ends);
         let packet = self.scheduler.packet(slot);

@@ -83,10 +83,11 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         let ends = verdict != Verdict::Forward;
         let is_simple = PLAIN && !ends && mark.is_none() && self.made[core].is_empty();
         let completed = if is_simple {
-            let done = self.live.measured.on_plain_completion(now, core, slot, span, false);
+            let (done, packet) = self.live.measured.on_plain_completion(now, core, slot, span, false);
+            let flow = packet.flow;
             if done.leaves() {
                 self.out.on_verdict(verdict);
-                self.go(slot, self.live.measured.packet(slot).flow)?;
+                self.go(slot, flow)?;
                 return self.follow_up(now);
             }
             done.of(*self.live.measured.packet(slot))
@@ -126,8 +127,8 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     ) -> Completed {
         let (measured, Span { finished, busy }) = (&mut self.live.measured, span);
         if PLAIN {
-            let done = measured.on_plain_completion(now, core, slot, span, ends);
-            done.of(*measured.packet(slot))
+            let (done, packet) = measured.on_plain_completion(now, core, slot, span, ends);
+            done.of(*packet)
         } else if ends {
             measured.on_end(now, core, slot, finished, busy)
         } else {
