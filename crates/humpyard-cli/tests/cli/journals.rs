@@ -282,7 +282,7 @@ fn what_cannot_be_is_refused() {
         ("--policy hrw --swap jsq", "--swap takes a time and policies, 2s=drr for example; not `jsq`"),
         ("--policy hrw --swap 1s=drr", "`drr` cannot take over from `hrw`"),
         ("--policy hrw --swap 1=jsq", "a time has a unit"),
-        ("--policy hrw --swap 1ms=jssq", "did you mean `jsq`?"),
+        ("--policy hrw --swap 1ms=jsk", "did you mean `jsq`?"),
         ("--policy hrw --chain forward", "--chain takes a service and those after it"),
         ("--policy hrw --chain forward=encrypt", "no service of this run `encrypt`; there are: forward"),
         ("--policy hrw --contexts 3", "--contexts 3 does not divide 4 cores"),

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::support::{directory, document, good};
 
 const SIM: &str = "sim --input gen:poisson:packets=20000,flows=50,mix=services --services tcp=forward,udp=encrypt,other=dpi \
-                   --cores 2 --load 0.9";
+                   --cores 2 --load 0.5";
 
 #[test]
 fn a_result_counts_preemptions_and_their_cost() {
@@ -17,9 +17,9 @@ fn a_result_counts_preemptions_and_their_cost() {
     };
     let whole = of("--policy fcfs");
     assert!(whole["preemptions"].is_null(), "{whole:#}");
-    let free = of("--policy shinjuku:quantum=300,idle=yield");
-    let paid = of("--policy shinjuku:quantum=300,idle=yield --switch-out 20ns");
-    let stays = of("--policy shinjuku:quantum=300,idle=stay");
+    let free = of("--policy shinjuku:quantum=40,idle=yield");
+    let paid = of("--policy shinjuku:quantum=40,idle=yield --switch-out 5ns");
+    let stays = of("--policy shinjuku:quantum=40,idle=stay");
     let count = |result: &Value| result["preemptions"].as_u64().expect("a count");
     assert!(count(&free) > 1_000, "{free:#}");
     assert_eq!(count(&free), count(&paid), "a packet has as many quanta");
@@ -31,8 +31,8 @@ fn a_result_counts_preemptions_and_their_cost() {
 fn a_journal_of_turns_replays_and_another_policy_differs() {
     let directory = directory();
     let at = directory.path();
-    for policy in ["ps:quantum=300", "shinjuku:quantum=300,idle=yield", "concord:quantum=300", "srpt:quantum=300"] {
-        good(at, &format!("{SIM} --policy {policy} --switch-out 20ns --journal j.jsonl"));
+    for policy in ["ps:quantum=40", "shinjuku:quantum=40,idle=yield", "concord:quantum=40", "srpt:quantum=40"] {
+        good(at, &format!("{SIM} --policy {policy} --switch-out 5ns --journal j.jsonl"));
         let replayed = document(at, "replay j.jsonl");
         assert!(
             replayed["divergence"].is_null() && replayed["records"].as_u64() > Some(80_000),

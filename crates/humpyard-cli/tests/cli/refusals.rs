@@ -240,7 +240,7 @@ fn usage_of_single_commands() {
         ("sim --policy ps --input gen:poisson --host server-16", &["`ps` gives packets back", "--host ideal"]),
         ("sim --policy ps --input gen:poisson --hand-over 1us", &["a quantum cannot be combined with a hand-over"]),
         ("sim --policy steer=hrw/share=concord --input gen:poisson", &["a quantum needs one queue for all cores"]),
-        ("sim --policy fcfs --input gen:poisson --link 10Mbit:share=srpt:quantum=1000", &["--link", "has a quantum"]),
+        ("sim --policy drr --input gen:poisson --link 10Mbit:share=srpt:quantum=1000", &["--link", "has a quantum"]),
         ("sim --policy lap --input gen:poisson --swap 1ms=scr", &["`scr` changes the work", "--swap"]),
         ("sim --policy lap --input gen:poisson --swap 1ms=t-opt", &["`t-opt` must know all packets", "--policy"]),
         ("sim --policy efq-lap:high=2,low=2 --input gen:poisson", &["efq-lap: `low` must be less than `high`"]),

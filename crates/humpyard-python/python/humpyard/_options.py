@@ -29,6 +29,9 @@ class SimulateOptions(TypedDict, total=False):
     """Time that a core takes to be handed a packet, beside the work: clients are charged for it, and estimates
     include it. In virtual time it passes, and up to 32 packets are handed to a core ahead, as live [default:
     no time; in virtual time, one packet at a time]."""
+    switch_out: Text
+    """Time that a core is held, beyond the quantum, when it gives a packet back (`ps`, `shinjuku`, `concord`,
+    `srpt`): the timer, and saving the packet's state [default: no time]."""
     rate: Text
     """When packets arrive: `trace` (as captured), `line` (as fast as taken; live only), or packets per second,
     evenly."""
@@ -276,6 +279,9 @@ class CompareOptions(TypedDict, total=False):
     """Time that a core takes to be handed a packet, beside the work: clients are charged for it, and estimates
     include it. In virtual time it passes, and up to 32 packets are handed to a core ahead, as live [default:
     no time; in virtual time, one packet at a time]."""
+    switch_out: Text
+    """Time that a core is held, beyond the quantum, when it gives a packet back (`ps`, `shinjuku`, `concord`,
+    `srpt`): the timer, and saving the packet's state [default: no time]."""
     clock: Literal["real", "virtual"]
     """The clock of the run: that of the machine, or a virtual one by which work takes what `costs` says
     [default: real]."""
