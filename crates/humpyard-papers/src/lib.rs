@@ -26,6 +26,7 @@ mod harness;
 mod own;
 mod predictive;
 mod ps_hrw;
+mod rivals;
 #[cfg(test)]
 mod tests;
 mod yim;
@@ -47,6 +48,7 @@ pub fn all() -> Vec<&'static dyn Experiment> {
         yim::experiments(),
         everest::experiments(),
         predictive::experiments(),
+        rivals::experiments(),
         own::experiments(),
     ]
     .concat()

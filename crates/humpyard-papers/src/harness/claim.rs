@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::statistics::{Range, listed, short};
 
-/// The greatest distance of a number from the paper's, relative to the paper's.
+/// The greatest distance of a number from the paper's, relative to the paper's, where the paper gives none.
 const TOLERANCE: f64 = 0.1;
 /// The factor of an order of magnitude, also for "orders".
 const MAGNITUDE: f64 = 10.0;
@@ -167,6 +167,8 @@ struct WrittenClaim {
     value: Option<Numbers>,
     low: Option<f64>,
     high: Option<f64>,
+    /// The relative distance from a number, where its source gives one.
+    tolerance: Option<f64>,
     #[serde(default)]
     unit: String,
     value_source: Option<String>,
@@ -187,6 +189,7 @@ impl From<WrittenClaim> for Claim {
         let (id, strict) = (written.id, written.strict);
         let value = written.value.map_or_else(Vec::new, Numbers::list);
         let bound = value.first().copied().unwrap_or(f64::NAN);
+        let around = |value: f64| around(value, written.tolerance.unwrap_or(TOLERANCE));
         let demand = match (written.kind.as_str(), written.direction) {
             ("number", None) => Demand::Number(match (written.low, written.high) {
                 (Some(least), Some(greatest)) => vec![Range { least, greatest }],
@@ -220,8 +223,8 @@ impl From<WrittenClaim> for Claim {
 }
 
 /// Returns the range that counts as equal to this number of the paper.
-fn around(value: f64) -> Range {
-    Range::of([value * (1.0 - TOLERANCE), value * (1.0 + TOLERANCE)])
+fn around(value: f64, tolerance: f64) -> Range {
+    Range::of([value * (1.0 - tolerance), value * (1.0 + tolerance)])
 }
 
 #[cfg(test)]
@@ -249,6 +252,8 @@ mod tests {
         assert!(below(&[-9.0]) && below(&[-11.0]) && !below(&[10.0]) && !below(&[-11.1]));
         let range = |found: &[f64]| holds("kind = \"number\"\nlow = -3.0\nhigh = 4", found);
         assert!(range(&[-3.0, 4.0]) && !range(&[-3.01, 0.0]) && !range(&[4.01]));
+        let wide = |found: &[f64]| holds("kind = \"number\"\nvalue = 10\ntolerance = 0.3", found);
+        assert!(wide(&[7.0, 13.0]) && !wide(&[6.99]) && !wide(&[13.01]));
         let pair = |found: &[f64]| holds("kind = \"number\"\nvalue = [1, 100]", found);
         assert!(pair(&[1.1, 90.0]) && !pair(&[1.1, 89.0]) && !pair(&[1.0]) && !pair(&[1.0, 100.0, 1.0]));
     }

@@ -9,6 +9,7 @@ use super::experiment::{Experiment, Scale};
 use super::judged::ClaimVerdict;
 pub(crate) use super::judged::judge;
 use super::options::ReproduceOptions;
+use super::outcome::Outcome;
 use super::table::Table;
 
 /// Returns the data of these parts of a quick run.
@@ -28,8 +29,13 @@ pub(crate) fn assert_expected(experiment: &dyn Experiment, data: &Table) {
         Some(column) => judge(experiment, &data.split_by(column), Scale::Quick),
         None => judge(experiment, core::slice::from_ref(data), Scale::Quick),
     };
-    let odd = claims.iter().filter(|claim| claim.expected != Some(claim.outcome)).collect::<Vec<&ClaimVerdict>>();
-    assert!(!claims.is_empty() && odd.is_empty(), "{}: {odd:#?}", experiment.about().id);
+    let line = |claim: &ClaimVerdict| {
+        let expected = claim.expected.map_or("nothing", Outcome::name);
+        let (demanded, found) = (claim.demanded_text(), claim.found_text());
+        format!("{} = \"{}\", expected {expected}: demanded {demanded}, found {found}\n", claim.claim, claim.outcome)
+    };
+    let odd: String = claims.iter().filter(|claim| claim.expected != Some(claim.outcome)).map(line).collect();
+    assert!(!claims.is_empty() && odd.is_empty(), "{}:\n{odd}", experiment.about().id);
 }
 
 /// Judges data from a file. `None`: they do not belong to this experiment.

@@ -1,0 +1,16 @@
+//! The rivals of the specification: policies with a central queue, a bounded queue, a quantum or a table of buckets.
+
+mod jbsq;
+mod load;
+mod machine;
+mod paper;
+mod preemption;
+mod rss;
+mod slowdown;
+
+use crate::harness::Experiment;
+
+/// Every experiment with rivals.
+pub(super) fn experiments() -> Vec<&'static dyn Experiment> {
+    vec![&slowdown::Slowdown, &preemption::Preemption, &jbsq::HandOver, &rss::Buckets]
+}
