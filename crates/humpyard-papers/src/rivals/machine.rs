@@ -14,9 +14,9 @@ use super::load::RivalJob;
 use crate::harness::{Sees, Watched};
 use humpyard_lab::LabError;
 
-/// The client of each packet.
+/// By what packets belong to clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Clients {
+pub(super) enum ClientBy {
     /// Each packet is one.
     Packets,
     /// The kinds of packets are two.
@@ -31,7 +31,7 @@ pub(super) struct RivalTrial<'a> {
     /// The composition of policies.
     pub(super) policy: &'a str,
     pub(super) cores: usize,
-    pub(super) clients: Clients,
+    pub(super) clients: ClientBy,
     pub(super) jobs: &'a [RivalJob],
     /// How long a core is held when it gives a packet back.
     pub(super) switch_out: Time,
@@ -70,21 +70,21 @@ impl<'a> RivalTrial<'a> {
     /// Returns a trial with this policy, in which nothing takes time but service.
     pub(super) fn of(policy: &'a str, cores: usize, jobs: &'a [RivalJob]) -> Self {
         let (switch_out, hand_over) = (Time::ZERO, Time::ZERO);
-        Self { policy, cores, clients: Clients::Packets, jobs, switch_out, hand_over, in_flight: 1 }
+        Self { policy, cores, clients: ClientBy::Packets, jobs, switch_out, hand_over, in_flight: 1 }
     }
 
     fn clients_max(&self) -> usize {
         match self.clients {
-            Clients::Packets => self.jobs.len().min(CLIENTS),
-            Clients::Kinds => 2,
-            Clients::Connections(connections) => connections,
+            ClientBy::Packets => self.jobs.len().min(CLIENTS),
+            ClientBy::Kinds => 2,
+            ClientBy::Connections(connections) => connections,
         }
     }
 
     fn packet(&self, job: &RivalJob) -> Packet {
         let client = match self.clients {
-            Clients::Packets | Clients::Connections(_) => job.connection % self.clients_max(),
-            Clients::Kinds => job.kind,
+            ClientBy::Packets | ClientBy::Connections(_) => job.connection % self.clients_max(),
+            ClientBy::Kinds => job.kind,
         };
         Packet {
             arrival: job.arrival,

@@ -3,7 +3,7 @@
 use humpyard_core::random::Seed;
 
 use super::load::skewed;
-use super::machine::{Clients, RivalRun, RivalTrial};
+use super::machine::{ClientBy, RivalRun, RivalTrial};
 use super::paper::{PACKETS, PAPER};
 use crate::harness::{About, Experiment, Figure, Note, Plots, Row, Rows, Scale, Table, line, listed, rows, short};
 use humpyard_lab::LabError;
@@ -37,9 +37,9 @@ impl Experiment for Buckets {
             setting: "",
             description: "8 cores, and packets of 5.2 us each that come as a Poisson process. They belong to 10,000 \
                 connections: the n-th has 1/n as many packets as the first, which has a tenth of all. Each seed has \
-                other hashes. Both policies hash connections to 128 buckets. RSS++ moves buckets every 10 ms. The first \
-                tenth of the packets is left out. A full run has 400,000 packets with each of ten seeds, and a quick \
-                one 20,000, which is one or two intervals.",
+                other hashes. Both policies hash connections to 128 buckets. RSS++ moves buckets every 10 ms. The \
+                first tenth of the packets is left out. A full run has 400,000 packets with each of ten seeds, and a \
+                quick one 20,000, which is one or two intervals.",
             columns: COLUMNS,
             ..About::of(PAPER)
         }
@@ -53,7 +53,7 @@ impl Experiment for Buckets {
         let (load, packets) = (LOADS[part], scale.of(PACKETS));
         let jobs = skewed((CONNECTIONS, WORK), CORES, load, packets, seed);
         let run = |policy: &&str| {
-            let clients = Clients::Connections(CONNECTIONS);
+            let clients = ClientBy::Connections(CONNECTIONS);
             let trial = RivalTrial { clients, ..RivalTrial::of(policy, CORES, &jobs) };
             Ok(row(load, policy, packets, &trial.run()?))
         };

@@ -3,7 +3,7 @@
 use humpyard_core::random::Seed;
 
 use super::load::{BI1, BI2, EXP, ServiceTimes, poisson};
-use super::machine::{Clients, RivalRun, RivalTrial};
+use super::machine::{ClientBy, RivalRun, RivalTrial};
 use super::paper::{CORES, PACKETS, PAPER, SETTING};
 use crate::harness::{
     About, Experiment, Figure, Note, Plots, Range, Row, Rows, Scale, Table, ascending, line, listed, rows, short,
@@ -76,7 +76,7 @@ impl Experiment for Slowdown {
         let darc = format!("{DARC}:window={}", window(packets));
         let run = |policy: &&str| {
             let trial = if *policy == DARC {
-                RivalTrial { clients: Clients::Kinds, ..RivalTrial::of(&darc, CORES, &jobs) }
+                RivalTrial { clients: ClientBy::Kinds, ..RivalTrial::of(&darc, CORES, &jobs) }
             } else {
                 RivalTrial::of(policy, CORES, &jobs)
             };
