@@ -46,8 +46,8 @@ params! {
 
 /// Concord.
 #[derive(Debug, Delegate)]
-#[delegate(Policy, target = "queue")]
-#[delegate(Share, target = "queue")]
+#[delegate(Policy)]
+#[delegate(Share)]
 pub struct Concord {
     queue: CentralQueue,
 }

@@ -41,8 +41,8 @@ params! {
 
 /// Join the bounded shortest queue.
 #[derive(Debug, Delegate)]
-#[delegate(Policy, target = "queue")]
-#[delegate(Share, target = "queue")]
+#[delegate(Policy)]
+#[delegate(Share)]
 pub struct Jbsq {
     queue: CentralQueue,
 }

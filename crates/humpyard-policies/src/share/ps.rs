@@ -43,8 +43,8 @@ params! {
 
 /// Processor sharing at each core.
 #[derive(Debug, Delegate)]
-#[delegate(Policy, target = "queue")]
-#[delegate(Share, target = "queue")]
+#[delegate(Policy)]
+#[delegate(Share)]
 pub struct Ps {
     queue: CentralQueue,
 }

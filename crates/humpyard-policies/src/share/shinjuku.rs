@@ -43,8 +43,8 @@ params! {
 
 /// Shinjuku.
 #[derive(Debug, Delegate)]
-#[delegate(Policy, target = "queue")]
-#[delegate(Share, target = "queue")]
+#[delegate(Policy)]
+#[delegate(Share)]
 pub struct Shinjuku {
     queue: CentralQueue,
 }
