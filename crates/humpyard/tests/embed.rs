@@ -112,13 +112,21 @@ fn play(policy: &str, seed: u64) {
 
 #[test]
 fn no_policy_fails_inside_whatever_is_called() {
+    let mut with_quantum = Vec::new();
     for entry in entries() {
         let policy = match entry.info.family {
             Family::Estimate => format!("estimate={}/share=drr", entry.info.name),
             _ => entry.info.name.to_owned(),
         };
-        (0..12).for_each(|seed| play(&policy, seed));
+        match Embedded::new(&policy, LONGEST, config(0)) {
+            Ok(_) => (0..12).for_each(|seed| play(&policy, seed)),
+            Err(refusal) => {
+                assert!(refusal.to_string().contains("has a quantum"), "{policy}: {refusal}");
+                with_quantum.push(policy);
+            }
+        }
     }
+    assert_eq!(with_quantum, ["ps", "shinjuku", "concord"], "policies that hosts refuse");
     (0..12).for_each(|seed| play("steer=hrw/share=gr3", seed));
 }
 
