@@ -22,9 +22,11 @@ fn a_result_counts_preemptions_and_their_cost() {
     let stays = of("--policy shinjuku:quantum=40,idle=stay");
     let count = |result: &Value| result["preemptions"].as_u64().expect("a count");
     assert!(count(&free) > 1_000, "{free:#}");
-    assert_eq!(count(&free), count(&paid), "a packet has as many quanta");
+    assert!(count(&paid).abs_diff(count(&free)) < count(&free) / 100, "a packet has about as many quanta");
     assert!(count(&stays) < count(&free) && count(&stays) > 0, "{stays:#}");
-    assert!(utilization(&paid) > utilization(&free) && (utilization(&free) - utilization(&whole)).abs() < 0.02);
+    assert!(utilization(&paid) > utilization(&free));
+    let cold = |result: &Value| result["cold_fraction"].as_f64().expect("a number");
+    assert!(cold(&free) < 1.0 && cold(&whole) < cold(&free), "a packet is cold once, and more often among turns of others");
 }
 
 #[test]

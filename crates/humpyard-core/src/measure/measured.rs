@@ -150,7 +150,7 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         let (slot, cold) = self.scheduler.take(now, core)?;
         let packet = self.scheduler.packet(slot);
         let moved = if TURNS && self.scheduler.had_turn(slot) {
-            self.measurements.on_turn(now, core, packet, cold)
+            self.measurements.on_turn(now, core, packet)
         } else {
             self.measurements.on_dispatch(now, core, packet, cold)
         };

@@ -285,17 +285,18 @@ impl Measurements {
         if packet.hop == 0 {
             self.order.on_dispatch(packet.sequence, self.is_measured(packet));
         }
-        self.on_turn(now, core, packet, cold)
+        self.cores[core].cold += u64::from(cold);
+        self.on_turn(now, core, packet)
     }
 
-    /// As [`Measurements::on_dispatch`], for a packet that has had a turn before: it does not change the order again.
+    /// As [`Measurements::on_dispatch`], for a packet that has had a turn before: its order and its cold start are counted
+    /// already.
     #[inline]
-    pub fn on_turn(&mut self, now: Time, core: CoreId, packet: &Packet, cold: bool) -> Option<CoreDistance> {
+    pub fn on_turn(&mut self, now: Time, core: CoreId, packet: &Packet) -> Option<CoreDistance> {
         if let Some(elements) = &mut self.elements {
             elements.on_dispatch(now, core);
         }
         self.services[packet.service].waiting -= 1;
-        self.cores[core].cold += u64::from(cold);
         self.moves.as_mut().and_then(|moves| moves.on_dispatch(core, packet))
     }
 
