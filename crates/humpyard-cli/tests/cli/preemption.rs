@@ -26,7 +26,10 @@ fn a_result_counts_preemptions_and_their_cost() {
     assert!(count(&stays) < count(&free) && count(&stays) > 0, "{stays:#}");
     assert!(utilization(&paid) > utilization(&free));
     let cold = |result: &Value| result["cold_fraction"].as_f64().expect("a number");
-    assert!(cold(&free) < 1.0 && cold(&whole) < cold(&free), "a packet is cold once, and more often among turns of others");
+    assert!(
+        cold(&free) < 1.0 && cold(&whole) < cold(&free),
+        "a packet is cold once, and more often among turns of others"
+    );
 }
 
 #[test]
