@@ -11,8 +11,8 @@
 //! **Promises.** A service with packets waiting is served eventually, even if it has lost all its
 //! cores. No isolation: it waits for its guaranteed cores, one in each interval.
 //!
-//! **Cost.** O(1); at an interval O(s log s) for s services, and O(N) for N cores and each
-//! congested service.
+//! **Cost.** At an interval O(s log s) for s services, and O(N) for N cores and each congested
+//! service; else O(1).
 //!
 //! **Invariants.** No core is taken from a service that has no more cores than its guarantee, except an idle one.
 //!
@@ -79,7 +79,7 @@ impl Build for Caladan {
         summary: "every few microseconds, a service whose oldest packet waits for too long gets one core more",
         source: "Fried et al. Caladan. OSDI 2020",
         promises: &[Promise::Served],
-        complexity: "O(1); O(services and N) for each congested service in an interval",
+        complexity: "O(s log s + N) at an interval, else O(1)",
     };
     const VARIANTS: &'static [&'static str] = &["interval=1000,threshold=0,park=0"];
 
