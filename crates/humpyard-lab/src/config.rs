@@ -204,8 +204,8 @@ pub const OPTIONS: &[RunOption] = &[
     .shows(|config| config.hand_over.map(show_duration)),
     RunOption::new(
         "switch-out",
-        "Time that a core is held, beyond the quantum, when it gives a packet back (`ps`, `shinjuku`, `concord`, `srpt`): the \
-         timer, and saving the packet's state [default: no time]",
+        "Time that a core is held, beyond the quantum, when it gives a packet back (`ps`, `shinjuku`, `concord`, \
+         `srpt`): the timer, and saving the packet's state [default: no time]",
     )
     .takes(Time("TIME"), Once)
     .group(CORES)

@@ -76,8 +76,8 @@ pub struct CoreSpan {
 pub struct PacketRecord {
     /// The packets, in the order in which they came.
     pub chunks: Vec<PacketChunk>,
-    /// What cores did beside serving each packet once: services of packets that go through several, turns of packets that
-    /// had several, and switches.
+    /// What cores did beside serving each packet once: services of packets that go through several, turns of
+    /// packets that had several, and switches.
     pub spans: Vec<CoreSpan>,
     /// Whether packets go through several services: then `spans` has all of their services.
     pub has_chains: bool,

@@ -76,8 +76,9 @@ impl<F: FnMut(Time, CoreId, &Dispatch<&Packet>) -> Span> TimedCores<F> {
         Self { agenda: Agenda::new(cores), span, turns: None }
     }
 
-    /// Sets that cores give back a packet that they have not finished after `quantum`, in `switch_out`; `slots` is that of
-    /// the scheduler. The time of `span` is then that of the whole packet, on a core without other packets.
+    /// Sets that cores give back a packet that they have not finished after `quantum`, in `switch_out`; `slots`
+    /// is that of the scheduler. The time of `span` is then that of the whole packet, on a core without other
+    /// packets.
     #[must_use]
     pub fn with_quantum(self, quantum: Time, switch_out: Time, slots: usize) -> Self {
         Self { turns: Some(Turns::new(quantum, switch_out, slots, self.agenda.cores())), ..self }

@@ -56,8 +56,8 @@ impl Turns {
         left.next(self.quantum)
     }
 
-    /// Ends a task of a core, which took `busy`. Returns what it means for the packet, and how long the core's next task
-    /// with it takes, if there is one.
+    /// Ends a task of a core, which took `busy`. Returns what it means for the packet, and how long the core's
+    /// next task with it takes, if there is one.
     pub(crate) fn end(
         &mut self,
         core: CoreId,

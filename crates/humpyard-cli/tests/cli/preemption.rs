@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use crate::support::{directory, document, good};
 
-const SIM: &str = "sim --input gen:poisson:packets=20000,flows=50,mix=services --services tcp=forward,udp=encrypt,other=dpi \
-                   --cores 2 --load 0.5";
+const SIM: &str = "sim --input gen:poisson:packets=20000,flows=50,mix=services \
+                   --services tcp=forward,udp=encrypt,other=dpi --cores 2 --load 0.5";
 
 #[test]
 fn a_result_counts_preemptions_and_their_cost() {

@@ -51,8 +51,8 @@ const KEPT: &str = "gen:messages:packets=5000,expiring=0";
 /// More than the cores can do, where flows that move pay for it.
 const MOVING: &str = "--rate 2M --buffer 60 --topology 3 --costs table:ps-hrw";
 
-/// The policies that a simulation alone runs: they know all packets beforehand, add the work of a history, or give packets
-/// back.
+/// The policies that a simulation alone runs: they know all packets beforehand, add the work of a history, or
+/// give packets back.
 const SIMULATED: [&str; 5] = ["t-opt", "scr", "ps", "shinjuku", "concord"];
 
 #[test]

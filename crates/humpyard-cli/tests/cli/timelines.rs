@@ -233,7 +233,8 @@ fn timelines_that_cannot_be_are_refused() {
 fn every_turn_of_a_packet_is_a_slice() {
     let directory = directory();
     let at = directory.path();
-    let sim = "sim --input gen:poisson:packets=2000,pps=1000000 --cores 1 --policy shinjuku:quantum=20,idle=yield --switch-out 5ns";
+    let sim = "sim --input gen:poisson:packets=2000,pps=1000000 --cores 1 \
+               --policy shinjuku:quantum=20,idle=yield --switch-out 5ns";
     let result = document(at, &format!("{sim} --timeline t.pftrace"));
     let timeline = Timeline::read(&at.join("t.pftrace"));
     let slices: u64 = timeline.slices.values().map(|slices| slices.len() as u64).sum();

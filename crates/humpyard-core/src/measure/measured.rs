@@ -200,8 +200,8 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     }
 
     /// As [`Measured::on_completion`], or as [`Measured::on_end`] if the packet `ends` here, for
-    /// runs in which [`Measured::is_plain`] holds. Lends the packet, which [`Measured::packet`] also returns until the next
-    /// call.
+    /// runs in which [`Measured::is_plain`] holds. Lends the packet, which [`Measured::packet`] also returns
+    /// until the next call.
     #[inline(always)]
     pub fn on_plain_completion(
         &mut self,
@@ -251,8 +251,8 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         self.scheduler.yields(now, slot)
     }
 
-    /// The packet in `slot` was served for `served` and is put back, unfinished: [`Scheduler::on_preemption`]. `core` was
-    /// busy for `busy` with its turn, saving its state included.
+    /// The packet in `slot` was served for `served` and is put back, unfinished: [`Scheduler::on_preemption`].
+    /// `core` was busy for `busy` with its turn, saving its state included.
     pub fn on_preemption(&mut self, now: Time, core: CoreId, slot: Slot, served: Time, busy: Time) {
         let used = self.scheduler.on_preemption(now, slot, served, busy.since(served));
         self.measurements.on_preemption(core, self.scheduler.packet(slot), used, busy);

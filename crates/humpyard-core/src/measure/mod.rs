@@ -289,8 +289,8 @@ impl Measurements {
         self.on_turn(now, core, packet)
     }
 
-    /// As [`Measurements::on_dispatch`], for a packet that has had a turn before: its order and its cold start are counted
-    /// already.
+    /// As [`Measurements::on_dispatch`], for a packet that has had a turn before: its order and its cold start
+    /// are counted already.
     #[inline]
     pub fn on_turn(&mut self, now: Time, core: CoreId, packet: &Packet) -> Option<CoreDistance> {
         if let Some(elements) = &mut self.elements {

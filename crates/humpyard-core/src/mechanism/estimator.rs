@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 
+use super::scheduler::Scheduler;
 use crate::cost::LinearCost;
 use crate::id::{IdVec, ServiceId};
 use crate::packet::Packet;
@@ -48,5 +49,19 @@ impl Estimator {
         if let Self::Other(estimate) = self {
             estimate.check();
         }
+    }
+}
+
+impl<S, Q, A> Scheduler<S, Q, A> {
+    /// Whether the estimator or a journal may look at the work that a driver puts into a packet that arrives. If not,
+    /// a driver need not find it out.
+    #[inline(always)]
+    pub fn heeds_work(&self) -> bool {
+        self.estimate.heeds_driver() || self.journal.is_some()
+    }
+
+    /// Whether the estimator is a table with exactly these entries, one for each service.
+    pub(crate) fn estimates_by(&self, lines: &[LinearCost]) -> bool {
+        self.estimate.is_table(lines)
     }
 }

@@ -55,8 +55,8 @@ impl Turns {
 }
 
 impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
-    /// Returns the time after which a core gives back a packet that it has not finished. `None`: cores serve each packet
-    /// to its end.
+    /// Returns the time after which a core gives back a packet that it has not finished. `None`: cores serve
+    /// each packet to its end.
     #[inline]
     pub fn quantum(&self) -> Option<Time> {
         if self.turns.is_some() { self.queues[QueueId(0)].share.quantum() } else { None }
@@ -72,17 +72,22 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let refused = if self.quantum().is_none() {
             return Ok(());
         } else if layout != Layout::Shared {
-            "a policy with a quantum needs one queue for all cores: it cannot be combined with a steering or an allocation \
-             policy"
+            "a policy with a quantum needs one queue for all cores: it cannot be combined with a steering or an \
+             allocation policy"
         } else if contexts > 1 {
             "a core that gives packets back has one context: use 1 context an element"
         } else if in_flight > 1 {
-            "a core that gives packets back is handed one at a time: a quantum cannot be combined with a hand-over, nor with \
-             several packets in flight"
+            "a core that gives packets back is handed one at a time: a quantum cannot be combined with a hand-over, nor \
+             with several packets in flight"
         } else {
             return Ok(());
         };
         Err(BuildError::combination(refused))
+    }
+
+    /// Returns the number of slots: every [`Slot`] is below it.
+    pub fn slots(&self) -> usize {
+        self.plan.packets_max as usize + usize::from(self.plan.push_out)
     }
 
     /// Whether the packet in this slot has had a turn at a core before, and did not finish.
@@ -102,10 +107,10 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         !entry.foreign && self.queues[entry.queue].share.yields(now, core)
     }
 
-    /// Puts back the packet in `slot`, which its core has served for `served` and not finished; then the core was busy for `saving`
-    /// with the packet's state. The packet waits again, before
-    /// the other packets of its client, and keeps its slot. Returns the work of this turn. Nothing follows: there is no
-    /// effect to fetch. O(1), beside the policy.
+    /// Puts back the packet in `slot`, which its core has served for `served` and not finished; then the core
+    /// was busy for `saving` with the packet's state. The packet waits again, before the other packets of its
+    /// client, and keeps its slot. Returns the work of this turn. Nothing follows: there is no effect to fetch.
+    /// O(1), beside the policy.
     ///
     /// # Panics
     /// If the packet was not in service, or an earlier policy dispatched it; if the sharing policy has no quantum, or

@@ -7,6 +7,7 @@ use alloc::string::String;
 use super::journal::{Event, Given, Record};
 use super::scheduler::Scheduler;
 use crate::policy::{Allocate, Share, Steer};
+use crate::unit::Time;
 
 /// The first record of a journal for which a scheduler gave a different answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -43,19 +44,16 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
                 let answer = self.next(now, core).map(|given| Given { slot: given.slot, cold: given.cold });
                 Event::Next { core, answer }
             }
+            Event::Completion { slot, .. } if !self.is_in_service(slot) => {
+                return Err(self.no(record, "no packet in service in this slot"));
+            }
             Event::Completion { slot, busy, ends, .. } => {
-                if !self.is_in_service(slot) {
-                    return Err(self.no(record, "no packet in service in this slot"));
-                }
                 let done = if ends { self.on_end(now, slot, busy) } else { self.on_completion(now, slot, busy) };
                 Event::Completion { slot, busy, ends, used: done.used, onward: done.onward, exit: done.exit }
             }
             Event::Preemption { slot, served, saving } => {
-                if !self.is_in_service(slot) {
-                    return Err(self.no(record, "no packet in service in this slot"));
-                }
-                if self.quantum().is_none() {
-                    return Err(self.no(record, "a policy that serves each packet to its end"));
+                if !self.is_in_service(slot) || self.quantum().is_none() {
+                    return Err(self.no(record, "no packet in service that may be put back"));
                 }
                 self.on_preemption(now, slot, served, saving);
                 Event::Preemption { slot, served, saving }
@@ -64,10 +62,6 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
                 Some(switch) => Event::Switch(switch),
                 None => return Err(self.no(record, "no core switches")),
             },
-            Event::Switched(core) => {
-                self.on_switched(now, core);
-                Event::Switched(core)
-            }
             Event::Dropped(..) => match self.next_dropped() {
                 Some(dropped) => Event::Dropped(dropped.slot, dropped.reason),
                 None => return Err(self.no(record, "no packet is dropped")),
@@ -76,36 +70,28 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
                 Some(exit) => Event::Exit(exit.place),
                 None => return Err(self.no(record, "no packet leaves")),
             },
-            Event::Timeout => {
-                self.on_timeout(now);
-                Event::Timeout
-            }
-            Event::ClientEnd(client) => {
-                self.on_client_end(now, client);
-                Event::ClientEnd(client)
-            }
-            Event::FlowEnd(flow) => {
-                self.on_flow_end(now, flow);
-                Event::FlowEnd(flow)
-            }
-            Event::Weight(client, weight) => {
-                self.set_weight(now, client, weight);
-                Event::Weight(client, weight)
-            }
-            Event::Withhold(client) => {
-                self.withhold(now, client);
-                Event::Withhold(client)
-            }
-            Event::EndWithholding(client) => {
-                self.end_withholding(now, client);
-                Event::EndWithholding(client)
-            }
-            Event::Swap(policy) => panic!("`{policy}` takes over, which only its host can do"),
+            event => self.repeat(now, event),
         };
         if found == record.event {
             return Ok(());
         }
         Err(Divergence { answer: Some(Box::new(found.clone())), ..self.no(record, &format!("{found:?}")) })
+    }
+
+    /// Repeats a call that has no answer. Returns its event.
+    fn repeat(&mut self, now: Time, event: Event) -> Event {
+        match &event {
+            Event::Switched(core) => self.on_switched(now, *core),
+            Event::Timeout => self.on_timeout(now),
+            Event::ClientEnd(client) => self.on_client_end(now, *client),
+            Event::FlowEnd(flow) => self.on_flow_end(now, *flow),
+            Event::Weight(client, weight) => self.set_weight(now, *client, *weight),
+            Event::Withhold(client) => self.withhold(now, *client),
+            Event::EndWithholding(client) => self.end_withholding(now, *client),
+            Event::Swap(policy) => panic!("`{policy}` takes over, which only its host can do"),
+            _ => unreachable!("an event with an answer"),
+        }
+        event
     }
 
     fn no(&self, expected: &Record, found: &str) -> Divergence {

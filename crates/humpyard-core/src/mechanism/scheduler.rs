@@ -18,7 +18,6 @@ use super::slab::{Line, Slab};
 use super::split::{SplitAccount, Splitter};
 use super::steering::Steering;
 use crate::config::SchedulerConfig;
-use crate::cost::LinearCost;
 use crate::id::{ClientId, CoreId, FlowId, Id, IdVec, QueueId, ServiceId, Slot};
 use crate::packet::Packet;
 use crate::policy::{Allocate, BuildError, Cause, CoreView, Estimate, Policy, Reach, Share, Steer, Target, View};
@@ -90,7 +89,8 @@ pub struct Scheduler<S, Q, A> {
     pub(super) turns: Option<Box<Turns>>,
     pub(super) journal: Option<Box<dyn Journal + Send>>,
     /// Whether the run has none of the rare features. These are chains, split flows, limits of queues or clients,
-    /// cores with several queues, preemption, and a journal. Also, no policy has taken over, no core has come or gone, and no
+    /// cores with several queues, preemption, and a journal. Also, no policy has taken over, no core has come
+    /// or gone, and no
     /// client has been withheld. Each call checks this flag once.
     pub(super) is_plain: bool,
 
@@ -463,26 +463,9 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.note(|| Event::Weight(client, weight));
     }
 
-    /// Whether the estimator or a journal may look at the work that a driver puts into a packet that arrives. If not,
-    /// a driver need not find it out.
-    #[inline(always)]
-    pub fn heeds_work(&self) -> bool {
-        self.estimate.heeds_driver() || self.journal.is_some()
-    }
-
-    /// Whether the estimator is a table with exactly these entries, one for each service.
-    pub(crate) fn estimates_by(&self, lines: &[LinearCost]) -> bool {
-        self.estimate.is_table(lines)
-    }
-
     /// Returns the most packets that a core may be handed at a time: [`SchedulerConfig::in_flight`].
     pub fn in_flight(&self) -> u32 {
         self.plan.in_flight
-    }
-
-    /// Returns the number of slots: every [`Slot`] is below it.
-    pub fn slots(&self) -> usize {
-        self.plan.packets_max as usize + usize::from(self.plan.push_out)
     }
 
     /// Returns the account of all packets so far.

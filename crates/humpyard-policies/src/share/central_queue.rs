@@ -38,7 +38,7 @@ choice! {
 
 /// The rules in which the policies with a central queue differ.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rules {
+pub(super) struct QueueRules {
     /// Most packets at a core, the one in service included.
     pub(super) room: usize,
     /// `None`: packets are served to their end.
@@ -49,7 +49,7 @@ pub(super) struct Rules {
     pub(super) stays: bool,
 }
 
-impl Rules {
+impl QueueRules {
     /// Each core has up to `room` packets and serves them to their end.
     pub(super) const fn bounded(room: usize) -> Self {
         Self { room, quantum: None, keeps_core: false, stays: false }
@@ -58,7 +58,7 @@ impl Rules {
 
 /// One packet that waits.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct WaitingPlace {
     client: ClientId,
     line: QueueId,
     /// Its number among the places that were taken.
@@ -69,7 +69,7 @@ struct Place {
 
 /// The packets of one core.
 #[derive(Clone, Copy, Debug, Default)]
-struct Load {
+struct CoreLine {
     waiting: usize,
     serving: usize,
     /// Quanta that its packets have had, those in service included.
@@ -78,7 +78,7 @@ struct Load {
     serving_quanta: u64,
 }
 
-impl Load {
+impl CoreLine {
     fn packets(self) -> usize {
         self.waiting + self.serving
     }
@@ -87,8 +87,8 @@ impl Load {
 /// The central line, and that of each core.
 #[derive(Debug)]
 pub(super) struct CentralQueue {
-    rules: Rules,
-    places: IdVec<Slot, Place>,
+    rules: QueueRules,
+    places: IdVec<Slot, WaitingPlace>,
     /// The free places, the central line, and the line of each core.
     lines: IdRings<QueueId, Slot>,
     /// The places of each client, in the order of its packets.
@@ -97,7 +97,7 @@ pub(super) struct CentralQueue {
     offered: IdSet<ClientId>,
     /// Number of clients.
     clients: usize,
-    loads: IdVec<CoreId, Load>,
+    loads: IdVec<CoreId, CoreLine>,
     /// The cores that have asked so far: a queue need not have all cores.
     asking: IdSet<CoreId>,
     /// Number of places taken so far.
@@ -115,19 +115,19 @@ fn line_of(core: CoreId) -> QueueId {
 
 impl CentralQueue {
     /// Returns an empty queue with a place for each packet of the configuration.
-    pub(super) fn new(rules: Rules, config: &SchedulerConfig) -> Self {
+    pub(super) fn new(rules: QueueRules, config: &SchedulerConfig) -> Self {
         // One more, for a packet that is pushed out and not yet fetched.
         let places = config.packets + 1;
         let mut lines = IdRings::new(config.cores + 2, places);
         (0..places).for_each(|place| lines.push_back(FREE, Slot::from_index(place)));
         Self {
             rules,
-            places: IdVec::from_fn(places, |_| Place { client: ClientId(0), line: FREE, number: 0, quanta: 0 }),
+            places: IdVec::from_fn(places, |_| WaitingPlace { client: ClientId(0), line: FREE, number: 0, quanta: 0 }),
             lines,
             of_client: IdRings::new(config.clients, places),
             offered: IdSet::new(config.clients),
             clients: config.clients,
-            loads: IdVec::from_fn(config.cores, |_| Load::default()),
+            loads: IdVec::from_fn(config.cores, |_| CoreLine::default()),
             asking: IdSet::new(config.cores),
             taken: 0,
             now: Time::ZERO,
@@ -158,8 +158,8 @@ impl CentralQueue {
         }
     }
 
-    /// Adds a core that asks for the first time. What waits at other cores is dealt again, because the core may have had
-    /// a part of it.
+    /// Adds a core that asks for the first time. What waits at other cores is dealt again, because the core may
+    /// have had a part of it.
     #[cold]
     fn admit(&mut self, core: CoreId) {
         self.asking.insert(core);
@@ -193,12 +193,12 @@ impl CentralQueue {
         let place = self.lines.front(FREE).expect("there is a place for each packet");
         self.move_to(place, line);
         self.taken += 1;
-        self.places[place] = Place { client, line, number: self.taken, quanta };
+        self.places[place] = WaitingPlace { client, line, number: self.taken, quanta };
         place
     }
 
     /// Frees the place of a packet that waits no more.
-    fn remove(&mut self, place: Slot) -> Place {
+    fn remove(&mut self, place: Slot) -> WaitingPlace {
         let removed = self.places[place];
         self.move_to(place, FREE);
         self.of_client.remove(removed.client, place);
@@ -239,7 +239,7 @@ impl CentralQueue {
 impl Policy for CentralQueue {
     fn check(&self) {
         for core in self.loads.ids() {
-            let Load { waiting, quanta, serving_quanta, .. } = self.loads[core];
+            let CoreLine { waiting, quanta, serving_quanta, .. } = self.loads[core];
             let places: Vec<Slot> = self.lines.iter(line_of(core)).collect();
             assert_eq!(places.len(), waiting, "packets that wait at core {core}");
             let had: u64 = places.iter().map(|&place| self.places[place].quanta).sum();
@@ -304,7 +304,7 @@ impl Share for CentralQueue {
     fn on_dispatch(&mut self, now: Time, core: CoreId, client: ClientId, _: &Packet) {
         self.begin_event(now);
         let place = self.find(core).expect("the core has picked a client");
-        let Place { quanta, .. } = self.remove(place);
+        let WaitingPlace { quanta, .. } = self.remove(place);
         self.offered.remove(client);
         let load = &mut self.loads[core];
         load.serving += 1;

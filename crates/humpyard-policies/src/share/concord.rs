@@ -3,8 +3,8 @@
 //! **Idea.** As [`shinjuku`](super::shinjuku), with room for `n` packets at each core: so a core need not wait for the
 //! next packet. A packet that has had its quantum goes to the tail of the central queue.
 //!
-//! **Source.** Iyer, Unal, Kogias, Candea. Achieving microsecond-scale tail latency efficiently with approximate optimal
-//! scheduling. SOSP 2023. RIVALS.
+//! **Source.** Iyer, Unal, Kogias, Candea. Achieving microsecond-scale tail latency efficiently with
+//! approximate optimal scheduling. SOSP 2023. RIVALS.
 //!
 //! **Promises.** Every packet is served.
 //!
@@ -30,7 +30,7 @@ use humpyard_core::policy::{
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::{Time, Weight, Work};
 
-use super::central_queue::{CentralQueue, Rules, WhenNoneWaits};
+use super::central_queue::{CentralQueue, QueueRules, WhenNoneWaits};
 
 params! {
     /// Parameters of Concord.
@@ -65,10 +65,10 @@ impl Build for Concord {
     const VARIANTS: &'static [&'static str] = &["n=1,quantum=1,idle=yield"];
 
     fn new(params: &ConcordParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
-        let rules = Rules {
+        let rules = QueueRules {
             quantum: Some(Time::from_ns(params.quantum)),
             stays: params.idle == WhenNoneWaits::Stay,
-            ..Rules::bounded(params.n as usize)
+            ..QueueRules::bounded(params.n as usize)
         };
         Ok(Self { queue: CentralQueue::new(rules, config) })
     }

@@ -1,14 +1,15 @@
 //! Join the bounded shortest queue: one central queue, and a short one at each core.
 //!
-//! **Idea.** Packets wait in one line. Each core has room for `n` packets, the one in service included. The first packet
-//! of the line goes to the core with the fewest packets, as soon as one has room. With `n=1` this is the central queue;
-//! with a large `n` it is join the shortest queue. A small `n` hides the time that it takes to hand a packet to a core.
+//! **Idea.** Packets wait in one line. Each core has room for `n` packets, the one in service included. The
+//! first packet of the line goes to the core with the fewest packets, as soon as one has room. With `n=1` this
+//! is the central queue; with a large `n` it is join the shortest queue. A small `n` hides the time that it
+//! takes to hand a packet to a core.
 //!
 //! **Source.** Kogias, Prekas, Ghosn, Fietz, Bugnion. R2P2: making RPCs first-class datacenter citizens. ATC 2019;
 //! as in nanoPU. RIVALS.
 //!
-//! **Promises.** Every packet is served. With `n=1` no core is idle while a packet waits; with more, a packet may wait at a
-//! core while another core is idle.
+//! **Promises.** Every packet is served. With `n=1` no core is idle while a packet waits; with more, a packet
+//! may wait at a core while another core is idle.
 //!
 //! **Cost.** O(cores) a packet.
 //!
@@ -29,7 +30,7 @@ use humpyard_core::policy::{
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::{Time, Weight, Work};
 
-use super::central_queue::{CentralQueue, Rules};
+use super::central_queue::{CentralQueue, QueueRules};
 
 params! {
     /// Parameters of join the bounded shortest queue.
@@ -60,7 +61,7 @@ impl Build for Jbsq {
     const VARIANTS: &'static [&'static str] = &["n=1", "n=1000"];
 
     fn new(params: &JbsqParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
-        let rules = Rules::bounded(params.n as usize);
+        let rules = QueueRules::bounded(params.n as usize);
         Ok(Self { queue: CentralQueue::new(rules, config) })
     }
 }

@@ -1,11 +1,12 @@
 //! Processor sharing at each core: packets go to the core with the fewest, and have a quantum each in turn.
 //!
-//! **Idea.** An arriving packet goes to the core with the fewest packets that are not done; of several, to the one whose
-//! packets have had most quanta, because these are likely to be done soon. The core serves its packets in turn, a quantum
-//! each, so a short packet waits for a quantum of each other packet of its core at most.
+//! **Idea.** An arriving packet goes to the core with the fewest packets that are not done; of several, to the
+//! one whose packets have had most quanta, because these are likely to be done soon. The core serves its
+//! packets in turn, a quantum each, so a short packet waits for a quantum of each other packet of its core at
+//! most.
 //!
-//! **Source.** Luo, Fried, Belay, Kozyrakis. Efficient microsecond-scale blind scheduling with Tiny Quanta. ASPLOS 2024.
-//! RIVALS.
+//! **Source.** Luo, Fried, Belay, Kozyrakis. Efficient microsecond-scale blind scheduling with Tiny Quanta.
+//! ASPLOS 2024. RIVALS.
 //!
 //! **Promises.** Every packet is served.
 //!
@@ -29,7 +30,7 @@ use humpyard_core::policy::{
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::{Time, Weight, Work};
 
-use super::central_queue::{CentralQueue, Rules, WhenNoneWaits};
+use super::central_queue::{CentralQueue, QueueRules, WhenNoneWaits};
 
 params! {
     /// Parameters of processor sharing.
@@ -62,11 +63,11 @@ impl Build for Ps {
     const VARIANTS: &'static [&'static str] = &["quantum=1,idle=yield"];
 
     fn new(params: &PsParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
-        let rules = Rules {
+        let rules = QueueRules {
             quantum: Some(Time::from_ns(params.quantum)),
             keeps_core: true,
             stays: params.idle == WhenNoneWaits::Stay,
-            ..Rules::bounded(usize::MAX)
+            ..QueueRules::bounded(usize::MAX)
         };
         Ok(Self { queue: CentralQueue::new(rules, config) })
     }

@@ -29,7 +29,7 @@ use humpyard_core::policy::{
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::{Time, Weight, Work};
 
-use super::central_queue::{CentralQueue, Rules, WhenNoneWaits};
+use super::central_queue::{CentralQueue, QueueRules, WhenNoneWaits};
 
 params! {
     /// Parameters of Shinjuku.
@@ -62,10 +62,10 @@ impl Build for Shinjuku {
     const VARIANTS: &'static [&'static str] = &["quantum=1,idle=yield"];
 
     fn new(params: &ShinjukuParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
-        let rules = Rules {
+        let rules = QueueRules {
             quantum: Some(Time::from_ns(params.quantum)),
             stays: params.idle == WhenNoneWaits::Stay,
-            ..Rules::bounded(1)
+            ..QueueRules::bounded(1)
         };
         Ok(Self { queue: CentralQueue::new(rules, config) })
     }
