@@ -6,9 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 #[cfg(feature = "top")]
 use humpyard::lab::metrics::USUAL_ADDRESS;
 
-use crate::commands::reproduce::ReproduceArguments;
-use crate::commands::steer::SteerArguments;
-use crate::commands::sweep::SweepArguments;
+use crate::commands::{map::MapArguments, reproduce::ReproduceArguments, steer::SteerArguments, sweep::SweepArguments};
 #[cfg(feature = "manual")]
 use crate::examples::COMPLETIONS_EXAMPLES;
 #[cfg(feature = "top")]
@@ -16,8 +14,7 @@ use crate::examples::TOP_EXAMPLES;
 use crate::examples::{
     ADMIT_EXAMPLES, CALIBRATE_EXAMPLES, CHECK_EXAMPLES, COMPARE_EXAMPLES, COMPOSE_EXAMPLES, CUT_EXAMPLES, EXAMPLES,
     EXPLAIN_EXAMPLES, MERGE_EXAMPLES, RECOMMEND_EXAMPLES, REPRODUCE_EXAMPLES, RUN_EXAMPLES, SCALE_EXAMPLES,
-    SCHEDULE_EXAMPLES, SIM_EXAMPLES, STEER_EXAMPLES, SWEEP_EXAMPLES, TOPOLOGY_EXAMPLES, VALIDATE_EXAMPLES,
-    WHY_EXAMPLES,
+    SCHEDULE_EXAMPLES, SIM_EXAMPLES, STEER_EXAMPLES, TOPOLOGY_EXAMPLES, VALIDATE_EXAMPLES, WHY_EXAMPLES,
 };
 use crate::options::{ForCompare, ForRecommend, ForRun, ForSim, ForValidate, ForWhy, OptionsOf};
 use crate::output::OutputOptions;
@@ -52,8 +49,9 @@ pub(crate) enum Command {
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(CompareArguments),
     /// Simulate all combinations of options that a file names, into one table
-    #[command(after_help = SWEEP_EXAMPLES)]
     Sweep(SweepArguments),
+    /// Map policies: which one suits which traffic, cores and host, by simulation of all of them
+    Map(MapArguments),
     /// Find the policy and its parameters for your traffic and a goal, by simulation, and say what speaks for it
     #[command(after_help = RECOMMEND_EXAMPLES)]
     Recommend(RecommendArguments),

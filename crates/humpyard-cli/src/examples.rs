@@ -107,6 +107,18 @@ the file plus r in every cell, so that all policies have identical arrivals. Eac
 done: the same command goes on where it was ended, however that was. DIR/runs.parquet has a row for each simulation;
 DIR/manifest.json says what it was made of.";
 
+pub(crate) const MAP_EXAMPLES: &str = "Examples:
+  humpyard map --quick
+  humpyard map --out map --capture in.pcap
+  humpyard map --out part --only few-elephants --only elephants --packets 20000
+  humpyard map --dask tcp://10.0.0.1:8786
+
+Every policy that fits is simulated on every class of traffic, at loads from 0.3 to 1.2, on 4, 16 and 64 cores, with and
+without a dispatcher. Policies that are good at nothing drop out after a round. DIR/index.md is the page: a rule that
+names a policy by figures of your traffic, its error on traffic that it has not seen, and the best policy of each class.
+DIR/map.csv has all figures, DIR/elephants.csv what elephants cost plain hashing, DIR/rule.json the rule, and DIR/rounds
+the sweeps. The same command goes on where it was ended.";
+
 pub(crate) const RECOMMEND_EXAMPLES: &str = "Examples:
   humpyard recommend --input in.pcap --workers 8 --goal 'late<0.1%@2ms'
   humpyard recommend --input in.pcap --workers 8 --load 0.8 --goal 'late<0.1%@20us'

@@ -146,6 +146,7 @@ fn run(arguments: Option<Arguments>) -> Result<ExitCode, Failure> {
         Command::Admit(arguments) => commands::admit::admit(&arguments),
         Command::Compare(arguments) => commands::compare::compare(&arguments),
         Command::Sweep(arguments) => commands::sweep::sweep(&arguments),
+        Command::Map(arguments) => commands::map::map(&arguments),
         Command::Recommend(arguments) => commands::recommend::recommend(&arguments),
         Command::Validate(arguments) => commands::validate::validate(&arguments),
         Command::Reproduce(arguments) => commands::reproduce::reproduce(&arguments),

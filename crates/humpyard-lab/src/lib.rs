@@ -40,6 +40,7 @@ pub mod findings;
 mod follow;
 mod journal;
 mod journal_difference;
+pub mod map;
 mod meaning;
 pub mod metrics;
 mod offered;

@@ -179,6 +179,7 @@ impl Files {
             Command::Trace(trace) => files.trace(&trace.command),
             // These write no file, or nothing but what has its own directory.
             Command::Admit(_)
+            | Command::Map(_)
             | Command::Reproduce(_)
             | Command::Check(_)
             | Command::Replay(_)

@@ -13,6 +13,7 @@ mod keys;
 pub(crate) mod list;
 #[cfg(feature = "manual")]
 pub(crate) mod manual;
+pub(crate) mod map;
 pub(crate) mod recommend;
 mod recommendation;
 mod reload;

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::caller::{self, OwnPolicies};
 use crate::commands::dask;
-use crate::examples::{DIFF_EXAMPLES, PLOT_EXAMPLES};
+use crate::examples::{DIFF_EXAMPLES, PLOT_EXAMPLES, SWEEP_EXAMPLES};
 use crate::failure::Failure;
 use crate::figures::counted;
 use crate::layout::Sheet;
@@ -22,7 +22,7 @@ use crate::stop;
 
 /// What `humpyard sweep` takes.
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, after_help = SWEEP_EXAMPLES)]
 pub(crate) struct SweepArguments {
     #[command(subcommand)]
     pub(crate) command: Option<SweepCommand>,

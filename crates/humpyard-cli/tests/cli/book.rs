@@ -14,7 +14,7 @@ use crate::support::{Said, directory, good, make_capture};
 const NOT_HERE: [&str; 3] = ["commands.md", "tour.md", "add-an-experiment.md"];
 
 /// Parts of commands that do not run here, and why.
-const SKIPPED: [(&str, &str); 14] = [
+const SKIPPED: [(&str, &str); 15] = [
     ("humpyard top ", "it shows a run beside it; tests of its own"),
     ("nfqueue:", "it takes packets from the kernel; tests in namespaces"),
     ("tun:", "it makes a device; tests in namespaces"),
@@ -28,6 +28,7 @@ const SKIPPED: [(&str, &str); 14] = [
     ("recommend ", "it times the machine; tests of its own"),
     ("validate ", "it times the machine; tests of its own"),
     ("reproduce ", "it takes minutes; tests of its own"),
+    ("humpyard map", "it takes minutes; tests of its own"),
     (" --flow '", "it names a flow of the reader's capture"),
 ];
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::support::{Said, directory, document, good, humpyard, run};
 
 /// Every command; the first is the program itself.
-pub(crate) const COMMANDS: [&str; 30] = [
+pub(crate) const COMMANDS: [&str; 31] = [
     "",
     "demo",
     "run",
@@ -17,6 +17,7 @@ pub(crate) const COMMANDS: [&str; 30] = [
     "sweep",
     "sweep plot",
     "sweep diff",
+    "map",
     "validate",
     "schedule",
     "trace",

@@ -16,6 +16,7 @@ mod layout;
 mod link;
 mod live;
 mod manual;
+mod map;
 mod memory;
 mod metrics;
 mod offered;

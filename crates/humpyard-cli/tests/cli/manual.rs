@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::support::{directory, files, good, run};
 
-const COMMANDS: [&str; 19] = [
+const COMMANDS: [&str; 20] = [
     "demo",
     "run",
     "sim",
@@ -14,6 +14,7 @@ const COMMANDS: [&str; 19] = [
     "admit",
     "recommend",
     "sweep",
+    "map",
     "validate",
     "schedule",
     "calibrate",

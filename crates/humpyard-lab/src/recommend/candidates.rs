@@ -67,7 +67,7 @@ pub(super) fn tried(policies: &[PolicySpec]) -> Vec<PolicySpec> {
 }
 
 /// Every policy that might be tried, as text, [`HASHING`] first.
-pub(super) fn grid() -> Vec<String> {
+pub(crate) fn grid() -> Vec<String> {
     let registered = entries().into_iter().filter(|entry| entry.info.family != Family::Estimate);
     let mut all: Vec<String> = SIMPLE.map(str::to_owned).into();
     let others = registered.map(|entry| entry.info.name);

@@ -51,6 +51,7 @@ use words::{Origin, Tried, reason, with_vacuous};
 
 pub use baseline::{Baseline, BaselineFigure, baseline};
 pub use candidates::Skipped;
+pub(crate) use candidates::grid;
 pub use curve::{CurvePoint, LoadCurve};
 pub use elsewhere::{Elsewhere, TrialOutcome, TrialPlace};
 pub use evidence::{Confidence, CoresNeeded, Variation};

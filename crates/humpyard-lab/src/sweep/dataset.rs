@@ -70,7 +70,7 @@ pub(super) fn write(plan: &Plan, runs: &[CellRun], path: &Path) -> Result<(), La
 ///
 /// # Errors
 /// A directory without a dataset, and a file that is none.
-pub(super) fn read(directory: &Path) -> Result<Table, LabError> {
+pub(crate) fn read(directory: &Path) -> Result<Table, LabError> {
     let path = directory.join(DATASET);
     let file = fs::File::open(&path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => LabError::option(format!(

@@ -23,6 +23,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use dataset::read;
 pub use dataset::{COLUMNS_OF_RUNS, DATASET, MANIFEST};
 pub use difference::{Difference, difference};
 pub use plan::{Cell, Plan};

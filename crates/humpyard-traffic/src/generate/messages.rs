@@ -1,5 +1,5 @@
 //! `messages`: conversations of requests and answers over UDP and TCP, with bursts, heavy tails and one heavy
-//! flow.
+//! flow, or several.
 
 use etherparse::TcpHeader;
 use humpyard_core::frame::Frame;
@@ -28,7 +28,7 @@ const ANSWER_BYTES: (f64, f64) = (120.0, 6_000.0);
 const BURST_MAX: u64 = 6;
 /// Time on the wire of a byte at 10 Gbit/s, in tenths of a ns.
 const BYTE_TENTHS_NS: u64 = 8;
-/// Number of servers, besides that of the heavy flow.
+/// Number of servers, besides those of the heavy flows.
 const SERVERS: u64 = 250;
 /// The largest IP packet, in bytes.
 const IP_BYTES_MAX: usize = 1_500;
@@ -36,14 +36,16 @@ const IP_BYTES_MAX: usize = 1_500;
 params! {
     /// Parameters of conversations.
     pub(super) struct MessagesParams {
-        /// How many conversations go on at a time, besides the heavy flow.
+        /// How many conversations go on at a time, besides the heavy flows.
         flows: u64 = 256, in 1..=1_048_576, unit "conversations";
         /// How many packets there are.
         packets: u64 = 100_000, unit "packets";
         /// Mean rate of arrivals.
         pps: u64 = 200_000, in 1..=100_000_000, unit "packets/s";
-        /// Share of the packets that belong to one heavy flow.
+        /// Share of the packets that belong to heavy flows.
         elephant: f64 = 0.15, in 0.0..=1.0;
+        /// How many heavy flows have this share, each an equal part of it.
+        elephants: u64 = 1, in 1..=65_536, unit "flows";
         /// Share of the conversations over UDP; the others are over TCP.
         udp: f64 = 0.4, in 0.0..=1.0;
         /// Share of the conversations over IPv6.
@@ -71,7 +73,7 @@ pub(super) struct Messages {
     packets: u64,
     made: u64,
     conversations: Vec<Conversation>,
-    elephant: Conversation,
+    elephants: Vec<Conversation>,
     opened: u64,
     burst: Burst,
     prose: Vec<u8>,
@@ -86,10 +88,17 @@ struct Shares {
     expiring: f64,
 }
 
-/// The current burst: its conversation (`None`: the heavy flow), and its remaining packets.
+/// The current burst: its flow, and its remaining packets.
 struct Burst {
-    conversation: Option<usize>,
+    flow: BurstOf,
     left: u64,
+}
+
+/// The flow of a burst.
+#[derive(Clone, Copy)]
+enum BurstOf {
+    Conversation(usize),
+    Elephant(usize),
 }
 
 /// A conversation between two endpoints.
@@ -139,8 +148,8 @@ impl Profile for Messages {
         "short requests and answers over UDP and TCP, IPv4 and IPv6, in bursts, and one heavy flow";
     const SOURCE: &'static str = "Conversations of bounded Pareto length (1.3, up to 5000 packets), always the same number at a time; one that ends \
          is followed by a new one. Bursts of 1 to 6 packets start at Poisson instants, and inside a burst packets follow \
-         each other at the speed of a 10 Gbit/s link. One TCP flow of full packets takes a fixed share of them. A few \
-         packets expire at the first router. TCP conversations open with a handshake and close with FIN; losses do not \
+         each other at the speed of a 10 Gbit/s link. One TCP flow of full packets, or several, take a fixed share of \
+         them. A few packets expire at the first router. TCP conversations open with a handshake and close with FIN; losses do not \
          occur.";
     type Params = MessagesParams;
 
@@ -148,7 +157,7 @@ impl Profile for Messages {
         let pps = params.pps;
         let mean_burst = (BURST_MAX + 1) as f64 / 2.0;
         let addresses = Addresses::new(seed, "messages");
-        let elephant = Conversation::elephant(&addresses);
+        let elephants = (0..params.elephants).map(|number| Conversation::elephant(&addresses, number)).collect();
         let mut source = Self {
             description,
             addresses,
@@ -169,9 +178,9 @@ impl Profile for Messages {
             packets: params.packets,
             made: 0,
             conversations: Vec::new(),
-            elephant,
+            elephants,
             opened: 0,
-            burst: Burst { conversation: None, left: 0 },
+            burst: Burst { flow: BurstOf::Elephant(0), left: 0 },
             prose: text::prose(PROSE_START_MAX + ANSWER_BYTES.1 as usize),
             payload: Vec::with_capacity(IP_BYTES_MAX),
         };
@@ -190,8 +199,9 @@ impl Messages {
         let vlan = (random.unit() < self.shares.vlan).then(|| 100 + random.below(4) as u16);
         let applications = if udp { Application::OVER_UDP } else { Application::OVER_TCP };
         let application = applications[random.below(applications.len() as u64) as usize];
-        // No two simultaneous conversations have the same client; the heavy flow has the first one.
-        let client = self.addresses.client(number + 1, if udp { Protocol::Udp } else { Protocol::Tcp });
+        // No two simultaneous conversations have the same client; the heavy flows have the first ones.
+        let first = self.elephants.len() as u64;
+        let client = self.addresses.client(number + first, if udp { Protocol::Udp } else { Protocol::Tcp });
         let server = self.addresses.server(random.below(SERVERS), application.port());
         let tcp = (!udp).then(|| Tcp { next: [random.bits() as u32, random.bits() as u32], opened: Opened::Nothing });
         let least = if udp { 1.0 } else { 4.0 };
@@ -208,18 +218,22 @@ impl Messages {
         }
     }
 
-    /// Returns the conversation of the next packet, and its arrival time.
-    fn schedule(&mut self) -> (Option<usize>, u64) {
+    /// Returns the flow of the next packet, and its arrival time.
+    fn schedule(&mut self) -> (BurstOf, u64) {
         if self.burst.left == 0 {
             let start_ns = self.clock.tick(&mut self.arrivals);
             self.free_ns = self.free_ns.max(start_ns);
-            let elephant = self.choices.unit() < self.shares.elephant;
+            let is_elephant = self.choices.unit() < self.shares.elephant;
             let other = self.choices.below(self.conversations.len() as u64) as usize;
-            self.burst.conversation = (!elephant).then_some(other);
+            self.burst.flow = match self.elephants.len() {
+                _ if !is_elephant => BurstOf::Conversation(other),
+                1 => BurstOf::Elephant(0),
+                several => BurstOf::Elephant(self.choices.below(several as u64) as usize),
+            };
             self.burst.left = 1 + self.arrivals.below(BURST_MAX);
         }
         self.burst.left -= 1;
-        (self.burst.conversation, self.free_ns)
+        (self.burst.flow, self.free_ns)
     }
 }
 
@@ -236,12 +250,14 @@ impl Source for Messages {
         frame.time = Time::from_ns(time_ns);
         let hops = if self.expiry.unit() < self.shares.expiring { 1 } else { HOPS };
         let conversation = match whose {
-            Some(index) => &mut self.conversations[index],
-            None => &mut self.elephant,
+            BurstOf::Conversation(index) => &mut self.conversations[index],
+            BurstOf::Elephant(index) => &mut self.elephants[index],
         };
         conversation.packet(&mut self.sizes, &self.prose, &mut self.payload, hops, frame)?;
         let over = conversation.left == 0;
-        if let Some(index) = whose.filter(|_| over) {
+        if let BurstOf::Conversation(index) = whose
+            && over
+        {
             self.conversations[index] = self.open_conversation();
         }
         let wire_ns = u64::from(frame.wire_length) * BYTE_TENTHS_NS / 10;
@@ -263,15 +279,15 @@ impl Source for Messages {
 }
 
 impl Conversation {
-    /// Returns the heavy flow: an endless answer, to a client of its own.
-    fn elephant(addresses: &Addresses) -> Self {
+    /// Returns a heavy flow: an endless answer, to a client of its own.
+    fn elephant(addresses: &Addresses, number: u64) -> Self {
         let application = Application::Web;
         Self {
             number: 0,
             version: Version::V4,
             vlan: None,
-            client: addresses.client(0, Protocol::Tcp),
-            server: addresses.server(SERVERS, application.port()),
+            client: addresses.client(number, Protocol::Tcp),
+            server: addresses.server(SERVERS + number, application.port()),
             application,
             tcp: Some(Tcp { next: [1, 1], opened: Opened::All }),
             left: u64::MAX,
@@ -432,6 +448,19 @@ mod tests {
         assert!((expiring - 0.002).abs() < 0.001, "{expiring}");
         let end_ns = frames.last().unwrap().time.as_ns();
         assert!((end_ns as f64 / 300e6 - 1.0).abs() < 0.05, "{end_ns}");
+    }
+
+    #[test]
+    fn heavy_flows_divide_their_share_equally() {
+        let frames = frames("gen:messages:packets=60000,elephant=0.4,elephants=4", 2);
+        let mut flows: BTreeMap<FlowKey, u32> = BTreeMap::new();
+        for frame in &frames {
+            *flows.entry(Headers::parse(frame).key).or_default() += 1;
+        }
+        let mut shares: Vec<f64> = flows.values().map(|&count| f64::from(count) / frames.len() as f64).collect();
+        shares.sort_by(|first, second| second.total_cmp(first));
+        assert!(shares[..4].iter().all(|share| (share - 0.1).abs() < 0.01), "{:?}", &shares[..5]);
+        assert!(shares[4] < 0.05, "{:?}", &shares[..5]);
     }
 
     #[test]

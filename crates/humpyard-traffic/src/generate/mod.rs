@@ -170,7 +170,7 @@ mod tests {
             ),
             (
                 "messages:elephant=0.30",
-                "gen:messages:flows=256,packets=100000,pps=200000,elephant=0.30,udp=0.4,ipv6=0.4,vlan=0.1,expiring=0.002",
+                "gen:messages:flows=256,packets=100000,pps=200000,elephant=0.30,elephants=1,udp=0.4,ipv6=0.4,vlan=0.1,expiring=0.002",
             ),
         ] {
             assert_eq!(open(specification, Seed(1)).unwrap().description(), description);
