@@ -79,7 +79,7 @@ impl Build for Caladan {
         summary: "every few microseconds, a service whose oldest packet waits for too long gets one core more",
         source: "Fried et al. Caladan. OSDI 2020",
         promises: &[Promise::Served],
-        complexity: "O(s log s + N) at an interval, else O(1)",
+        complexity: "O(s log s + N) at an interval",
     };
     const VARIANTS: &'static [&'static str] = &["interval=1000,threshold=0,park=0"];
 
