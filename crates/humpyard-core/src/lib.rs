@@ -4,7 +4,7 @@
 //! [`mechanism::Scheduler`] with arrivals and completions and asks it what each core does next; the scheduler asks the
 //! policies, whose traits are in [`policy`].
 //!
-//! To write a policy you need only this crate; `humpyard-policies` has 59 policies, and the crate
+//! To write a policy you need only this crate; `humpyard-policies` has many, and the crate
 //! `humpyard` has everything. The main types are [`mechanism::Scheduler`],
 //! [`config::SchedulerConfig`], [`packet::Packet`], and the traits [`policy::Steer`],
 //! [`policy::Share`], [`policy::Allocate`] and [`policy::Estimate`]. The crate needs an allocator,

@@ -25,7 +25,7 @@ use crate::LabError;
 use crate::choice::assumed::IDEAL;
 use crate::recommend::{Skipped, grid};
 use classes::{TrafficClass, classes};
-use rounds::{MapCell, MapPlace, PENALTY, Rounds, write};
+use rounds::{MapCell, MapPlace, PENALTY, Rounds, set_times, write};
 use rule::{Distance, Example, Tree, learn};
 
 pub use rounds::MakesSweep;
@@ -164,6 +164,7 @@ pub fn map(
         whole.last += found.last;
         simulated += found.simulated;
     }
+    set_times(&mut whole.cells);
     whole.order_kept = rule(&whole, true);
     whole.any_order = rule(&whole, false);
     whole.write(&options.directory)?;

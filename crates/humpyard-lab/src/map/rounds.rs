@@ -63,13 +63,18 @@ pub(super) struct PolicyScores {
 /// The policies that fit a place, and the others with the reasons.
 type Fitting = (Vec<String>, Vec<Skipped>);
 
-/// p99 over the least p99 of that round.
+/// p99 over the least p99 of the last round.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct BestTimes {
     /// Of all policies.
     pub(super) any_order: f64,
-    /// Of those that keep the order of flows. `None`: it does not.
+    /// Of those that keep the order of flows in every cell. `None`: this policy does not.
     pub(super) order_kept: Option<f64>,
+}
+
+impl BestTimes {
+    /// Before all cells are known.
+    const UNKNOWN: Self = Self { any_order: 1.0, order_kept: None };
 }
 
 /// One point of a class on this many cores of a host.
@@ -182,9 +187,9 @@ impl Rounds<'_> {
     /// Takes over what policies did in a round.
     fn take(&self, cells: &mut [MapCell<'_>], policies: &[String], points: &[Vec<Scores>], packets: u64, last: bool) {
         for (cell, scores) in cells.iter_mut().zip(points) {
-            let all = policies.iter().zip(scores).zip(front(scores)).zip(times(scores));
-            for (((policy, &scores), is_best), times) in all {
+            for ((policy, &scores), is_best) in policies.iter().zip(scores).zip(front(scores)) {
                 let at = self.policies.iter().position(|known| known == policy);
+                let times = BestTimes::UNKNOWN;
                 let found = PolicyScores { packets, scores, is_on_front: last && is_best, times };
                 cell.found[at.expect("policies are those of the map")] = Some(found);
             }
@@ -305,17 +310,34 @@ fn refusal(config: &RunConfig, policy: &str, stop: &AtomicBool) -> Option<String
     simulate_anywhere(&config, &mut Control::new(stop, &mut progress)).err().map(|error| error.to_string())
 }
 
-/// Returns for each policy its p99 over the least p99. A policy that loses more packets than others counts as
-/// [`PENALTY`] times the least at least.
-fn times(scores: &[Scores]) -> Vec<BestTimes> {
-    let keeps_order = |one: &Scores| one[REORDERING] <= REORDERING_MAX;
-    let (all, kept) = (least(scores.iter()), least(scores.iter().filter(|one| keeps_order(one))));
-    let of = |one: &Scores, (p99, loss): (f64, f64)| {
-        let times = one[P99].max(1.0) / p99;
-        if one[LOSS] > loss + LOSS_MORE { times.max(PENALTY) } else { times }
-    };
-    let both = |one| BestTimes { any_order: of(one, all), order_kept: keeps_order(one).then(|| of(one, kept)) };
-    scores.iter().map(both).collect()
+/// Sets for each policy in each cell its p99 over the least p99. A policy keeps the order of flows only if it does so in
+/// every cell that is not held out, and in this one: where few packets meet, any policy does.
+pub(super) fn set_times(cells: &mut [MapCell<'_>]) {
+    let keeps_here = |one: &PolicyScores| one.scores[REORDERING] <= REORDERING_MAX;
+    let policies = cells.first().map_or(0, |cell| cell.found.len());
+    let learnt = || cells.iter().filter(|cell| !cell.place.class.is_held_out());
+    let keeps_everywhere = |at: usize| learnt().filter_map(|cell| cell.found[at].as_ref()).all(keeps_here);
+    let keepers: Vec<bool> = (0..policies).map(keeps_everywhere).collect();
+    for cell in cells {
+        let last = cell.found.iter().flatten().map(|one| one.packets).max();
+        let keeps = |at: usize, one: &PolicyScores| keepers[at] && keeps_here(one);
+        let found = || cell.found.iter().enumerate().filter_map(|(at, one)| Some((at, one.as_ref()?)));
+        let in_last = || found().filter(|(_, one)| Some(one.packets) == last);
+        let all = least(in_last().map(|(_, one)| &one.scores));
+        let kept = least(in_last().filter(|&(at, one)| keeps(at, one)).map(|(_, one)| &one.scores));
+        for (at, found) in cell.found.iter_mut().enumerate() {
+            let Some(one) = found else { continue };
+            let order_kept = keeps(at, one).then(|| times(&one.scores, kept));
+            one.times = BestTimes { any_order: times(&one.scores, all), order_kept };
+        }
+    }
+}
+
+/// Returns p99 over the least p99. A policy that loses more packets than the least loss counts as [`PENALTY`] times at
+/// least.
+fn times(scores: &Scores, (p99, loss): (f64, f64)) -> f64 {
+    let times = scores[P99].max(1.0) / p99;
+    if scores[LOSS] > loss + LOSS_MORE { times.max(PENALTY) } else { times }
 }
 
 /// Returns the least p99 of policies that lose about as little as can be, and the least loss.
@@ -331,14 +353,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_best_loses_little_and_may_have_to_keep_order() {
+    fn the_best_loses_little_and_may_have_to_keep_order_in_every_cell() {
         let of = |p99, loss, reordering| [p99, loss, reordering, 0.0, 0.0, 0.0];
-        let found = times(&[of(200.0, 0.0, 0.0), of(100.0, 0.009, 0.2), of(50.0, 0.02, 0.0), of(300.0, 0.0, 0.001)]);
-        let any: Vec<f64> = found.iter().map(|one| one.any_order).collect();
+        let classes = classes();
+        let place = MapPlace { class: &classes[0], cores: 4, host: IDEAL };
+        let cell = |scores: [Scores; 5]| {
+            let (is_on_front, times) = (false, BestTimes::UNKNOWN);
+            let found = scores.map(|scores| Some(PolicyScores { packets: 9, scores, is_on_front, times }));
+            let point = place.class.points(4, &[0.5], 100).remove(0);
+            MapCell { place, point, features: Features::default(), found: found.into() }
+        };
+        let calm = [of(90.0, 0.0, 0.0); 5];
+        let busy = [
+            of(200.0, 0.0, 0.0),
+            of(100.0, 0.009, 0.2),
+            of(50.0, 0.02, 0.0),
+            of(300.0, 0.0, 0.001),
+            of(150.0, 0.0, 0.002),
+        ];
+        let mut cells = [cell(calm), cell(busy)];
+        set_times(&mut cells);
+        let times = |cell: &MapCell<'_>| cell.found.iter().flatten().map(|one| one.times).collect::<Vec<_>>();
+        let [any, kept] = [0, 1].map(|which| {
+            cells.each_ref().map(|cell| {
+                let of = |one: BestTimes| if which == 0 { Some(one.any_order) } else { one.order_kept };
+                times(cell).into_iter().map(of).collect::<Vec<_>>()
+            })
+        });
         // The third has the least delay, for it drops what would wait.
-        assert_eq!(any, [2.0, 1.0, PENALTY, 3.0]);
-        let kept: Vec<_> = found.iter().map(|one| one.order_kept).collect();
-        assert_eq!(kept, [Some(1.0), None, Some(PENALTY), Some(1.5)]);
+        assert_eq!(any, [vec![Some(1.0); 5], [2.0, 1.0, PENALTY, 3.0, 1.5].map(Some).into()]);
+        // The second and the last keep order where all do, and not where it matters.
+        let calm = vec![Some(1.0), None, Some(1.0), Some(1.0), None];
+        assert_eq!(kept, [calm, vec![Some(1.0), None, Some(PENALTY), Some(1.5), None]]);
     }
 
     #[test]

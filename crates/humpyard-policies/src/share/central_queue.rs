@@ -22,7 +22,7 @@ use humpyard_core::choice;
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, Id, IdVec, QueueId, Slot};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{Policy, Share};
+use humpyard_core::policy::{BuildError, Policy, Share};
 use humpyard_core::storage::{IdRings, IdSet};
 use humpyard_core::unit::{Time, Weight, Work};
 
@@ -108,6 +108,8 @@ pub(super) struct CentralQueue {
 
 const FREE: QueueId = QueueId(0);
 const CENTRAL: QueueId = QueueId(1);
+/// Cores whose lines have a number, besides those two lines.
+const CORES_MAX: usize = u16::MAX as usize - 1;
 
 fn line_of(core: CoreId) -> QueueId {
     QueueId(core.0 + 2)
@@ -115,12 +117,19 @@ fn line_of(core: CoreId) -> QueueId {
 
 impl CentralQueue {
     /// Returns an empty queue with a place for each packet of the configuration.
-    pub(super) fn new(rules: QueueRules, config: &SchedulerConfig) -> Self {
+    ///
+    /// # Errors
+    /// There are more cores than lines can be numbered.
+    pub(super) fn new(rules: QueueRules, config: &SchedulerConfig) -> Result<Self, BuildError> {
+        if config.cores > CORES_MAX {
+            let message = format!("a central queue has at most {CORES_MAX} cores, not {}", config.cores);
+            return Err(BuildError::too_large(message));
+        }
         // One more, for a packet that is pushed out and not yet fetched.
         let places = config.packets + 1;
         let mut lines = IdRings::new(config.cores + 2, places);
         (0..places).for_each(|place| lines.push_back(FREE, Slot::from_index(place)));
-        Self {
+        Ok(Self {
             rules,
             places: IdVec::from_fn(places, |_| WaitingPlace { client: ClientId(0), line: FREE, number: 0, quanta: 0 }),
             lines,
@@ -131,7 +140,7 @@ impl CentralQueue {
             asking: IdSet::new(config.cores),
             taken: 0,
             now: Time::ZERO,
-        }
+        })
     }
 
     /// Deals the central line as it was at the end of the last instant, if that is over.

@@ -70,7 +70,7 @@ impl Build for Concord {
             stays: params.idle == WhenNoneWaits::Stay,
             ..QueueRules::bounded(params.n as usize)
         };
-        Ok(Self { queue: CentralQueue::new(rules, config) })
+        Ok(Self { queue: CentralQueue::new(rules, config)? })
     }
 }
 

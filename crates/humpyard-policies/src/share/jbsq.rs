@@ -62,14 +62,27 @@ impl Build for Jbsq {
 
     fn new(params: &JbsqParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
         let rules = QueueRules::bounded(params.n as usize);
-        Ok(Self { queue: CentralQueue::new(rules, config) })
+        Ok(Self { queue: CentralQueue::new(rules, config)? })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::string::ToString;
+
     use crate::share::testing::{A, unit_sequence};
+
+    #[test]
+    fn lines_have_numbers_for_all_cores_but_one() {
+        let build = |cores| Jbsq::new(&JbsqParams::default(), &SchedulerConfig { cores, ..SchedulerConfig::default() });
+        let mut policy = build(65_534).unwrap();
+        policy.on_arrival(Time::ZERO, ClientId(0), &Packet::default(), 0);
+        policy.on_wake(Time::ZERO, ClientId(0), &Packet::default());
+        assert_eq!(policy.pick(Time::ZERO, CoreId(65_533)), Some(ClientId(0)));
+        let said = build(65_535).unwrap_err().to_string();
+        assert_eq!(said, "a central queue has at most 65534 cores, not 65535");
+    }
 
     #[test]
     fn packets_are_served_as_they_came() {

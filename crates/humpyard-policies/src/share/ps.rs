@@ -69,7 +69,7 @@ impl Build for Ps {
             stays: params.idle == WhenNoneWaits::Stay,
             ..QueueRules::bounded(usize::MAX)
         };
-        Ok(Self { queue: CentralQueue::new(rules, config) })
+        Ok(Self { queue: CentralQueue::new(rules, config)? })
     }
 }
 

@@ -67,7 +67,7 @@ impl Build for Shinjuku {
             stays: params.idle == WhenNoneWaits::Stay,
             ..QueueRules::bounded(1)
         };
-        Ok(Self { queue: CentralQueue::new(rules, config) })
+        Ok(Self { queue: CentralQueue::new(rules, config)? })
     }
 }
 

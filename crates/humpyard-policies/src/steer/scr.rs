@@ -55,7 +55,7 @@ impl Build for Scr {
     };
 
     fn new(params: &ScrParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
-        let others = config.cores as u64 - 1;
+        let others = (config.cores as u64).saturating_sub(1);
         Ok(Self { further_work: Time::from_ns(others * params.history), next: vec![0; config.services.len()] })
     }
 }
