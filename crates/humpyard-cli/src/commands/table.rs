@@ -476,6 +476,9 @@ fn core_lines(run: &RunResult) -> Vec<String> {
     if cores.len() > LINES_MAX {
         lines.push(line("", format!("and {} more: see --json", cores.len() - LINES_MAX)));
     }
+    if let Some(preemptions) = run.summary.preemptions {
+        lines.push(line("", counted(preemptions, "preemption")));
+    }
     lines
 }
 

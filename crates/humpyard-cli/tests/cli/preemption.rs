@@ -15,6 +15,8 @@ fn a_result_counts_preemptions_and_their_cost() {
         let cores = result["cores_detail"].as_array().expect("a list");
         cores.iter().map(|core| core["utilization"].as_f64().expect("a number")).sum()
     };
+    let text = good(directory.path(), &format!("{SIM} --policy shinjuku:quantum=40")).out;
+    assert!(text.contains(" preemptions\n"), "{text}");
     let whole = of("--policy fcfs");
     assert!(whole["preemptions"].is_null(), "{whole:#}");
     let free = of("--policy shinjuku:quantum=40,idle=yield");

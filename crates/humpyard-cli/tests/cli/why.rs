@@ -32,7 +32,7 @@ fn a_run_explains_its_p99_and_says_whom_to_blame() {
         ("drr", &["`drr`", "first come, first served"]),
         ("steer=jsq/share=drr", &["`jsq` steered it to core", "When it came the backlogs were: core "]),
         ("fcfs", &["in service", "rest of the run as it was"]),
-        ("shinjuku:quantum=40,idle=yield", &["in service"]),
+        ("shinjuku:quantum=40,idle=yield", &["in service", "after a quantum, and had its last turn on core "]),
     ] {
         let why = document(at, &format!("why {SIM} --policy {policy}"));
         assert_eq!((&why["asked"], &why["policy"]), (&"p99".into(), &policy.into()));

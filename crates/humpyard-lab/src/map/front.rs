@@ -2,11 +2,11 @@
 
 use crate::table::TableRow;
 
-/// Something of which less is better.
+/// A figure of which less is better.
 pub(super) struct Objective {
     /// Its column.
     pub(super) key: &'static str,
-    /// What it is, for people.
+    /// Its meaning, for people.
     pub(super) about: &'static str,
     /// Differences that do not count: this part of the greater value, and this much.
     relative: f64,

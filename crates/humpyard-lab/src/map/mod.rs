@@ -1,7 +1,7 @@
 //! A map of policies: which one suits which traffic, cores and host, by simulation of all that fit.
 //!
 //! Classes of traffic are crossed with loads, cores and hosts. On each class, cores and host, [rounds](self) of
-//! simulations with more and more packets leave fewer and fewer policies. What they did becomes a table, a curve over
+//! simulations with more and more packets leave fewer and fewer policies. Their figures become a table, a curve over
 //! elephants, a rule that names a policy by figures of the traffic, and a page. All of it is the same, byte for byte,
 //! for any number of threads and interruptions.
 
@@ -46,15 +46,15 @@ pub struct MapOptions {
     pub directory: PathBuf,
     /// Whether it has fewer loads and packets, and 4 cores alone.
     pub is_quick: bool,
-    /// Captures, which the rule is judged on and not learnt from.
+    /// Captures. The rule is judged on them, and not learnt from them.
     pub captures: Vec<String>,
-    /// Classes. None: all of them. Captures come beside them.
+    /// Names of classes. Empty: all classes. Captures are added to them.
     pub only: Vec<String>,
     /// Packets of a simulation, in one round. `None`: those of all rounds.
     pub packets: Option<u64>,
 }
 
-/// What a map came to.
+/// The result of a map.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Mapped {
@@ -76,10 +76,10 @@ pub struct Mapped {
     pub interrupted: bool,
 }
 
-/// Told of the simulations that are done, of the part of the map (0 to 1), and of the place that is simulated.
+/// Receives the number of simulations done, the part of the map that is done (0 to 1), and the place that is simulated.
 pub type Progress<'a> = &'a mut dyn FnMut(usize, f64, &str);
 
-/// A map with all that its files say.
+/// All that the files of a map contain.
 struct WholeMap<'a> {
     classes: &'a [TrafficClass],
     policies: &'a [String],
@@ -185,7 +185,7 @@ fn mapped(options: &MapOptions, whole: &WholeMap<'_>, simulated: usize, interrup
     }
 }
 
-/// Returns the classes that are asked for.
+/// Returns the classes that the options name.
 fn chosen(options: &MapOptions) -> Result<Vec<TrafficClass>, LabError> {
     let all = classes();
     let names = || all.iter().map(|class| class.name.as_str());
@@ -218,8 +218,8 @@ fn example(cell: &MapCell<'_>, weight: f64, keeps_order: bool) -> Example {
     Example { features: cell.features, weight, logarithms }
 }
 
-/// Returns how many times the least p99 a policy has in a cell. One that does not fit leaves the cell to hashing, which
-/// is the first.
+/// Returns the p99 of a policy over the least p99 in a cell. For a policy that does not fit, it is that of hashing, the
+/// first policy.
 fn times_of(cell: &MapCell<'_>, policy: usize, keeps_order: bool) -> f64 {
     let found = cell.found[policy].or(cell.found[0]).map(|found| found.times);
     let times = found.and_then(|times| if keeps_order { times.order_kept } else { Some(times.any_order) });

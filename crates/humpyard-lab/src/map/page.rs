@@ -155,7 +155,8 @@ fn add_terms(page: &mut String) {
         "\nThe largest flow's part of a core's work is its part of all work, times the load, times the cores. Flows a \
          core are those among the first {LOOKED_AT} packets. `ideal` is a host without a dispatcher, where nothing but \
          the services takes time; `server-16` has a dispatcher. A policy keeps order if at most 0.1 % of the \
-         packets leave out of order in every cell of this map; where few packets meet, any policy does. A policy that loses 1 % more of the packets than the one that loses least counts \
+         packets leave out of order in every cell of this map; where few packets meet, any policy does. A \
+         policy that loses 1 % more of the packets than the one that loses least counts \
          as {PENALTY} times the best p99 at least. Where a rule names a policy that does not fit, hashing is used.\n"
     );
 }

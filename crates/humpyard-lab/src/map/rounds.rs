@@ -50,7 +50,7 @@ impl fmt::Display for MapPlace<'_> {
     }
 }
 
-/// What a policy did in a cell in the last round that it took part in.
+/// The scores of a policy in a cell, in the last round that it took part in.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct PolicyScores {
     pub(super) packets: u64,
@@ -87,7 +87,7 @@ pub(super) struct MapCell<'a> {
     pub(super) found: Vec<Option<PolicyScores>>,
 }
 
-/// What comes of all rounds in a place.
+/// The result of all rounds in a place.
 pub(super) struct PlaceFound<'a> {
     pub(super) cells: Vec<MapCell<'a>>,
     pub(super) skipped: Vec<Skipped>,
@@ -99,7 +99,7 @@ pub(super) struct PlaceFound<'a> {
     pub(super) last: usize,
 }
 
-/// What all places have in common.
+/// The settings of all places.
 pub(super) struct Rounds<'a> {
     /// The directory of all sweeps.
     pub(super) directory: PathBuf,
@@ -114,18 +114,18 @@ pub(super) struct Rounds<'a> {
 /// Policies that fit a place, as they are kept in a file.
 #[derive(Serialize, Deserialize)]
 struct FittingFile {
-    /// What they were found for.
+    /// The plan for which they were found.
     plan: String,
     fitting: Vec<String>,
     skipped: Vec<(String, String)>,
 }
 
 impl Rounds<'_> {
-    /// Simulates all rounds of a place. `None`: it was ended from outside. `progress` hears of the round, from 0, and
-    /// of simulations done of all in it.
+    /// Simulates all rounds of a place. `None`: it was ended from outside. `progress` receives the round, from 0,
+    /// and how many of its simulations are done, of how many.
     ///
     /// # Errors
-    /// What keeps a sweep from being made, and files that cannot be written.
+    /// A sweep that cannot be made, and files that cannot be written.
     pub(super) fn all<'c>(
         &self,
         place: MapPlace<'c>,
@@ -184,7 +184,7 @@ impl Rounds<'_> {
         Ok((0..points).map(|point| rows.iter().skip(point).step_by(points).copied().collect()).collect())
     }
 
-    /// Takes over what policies did in a round.
+    /// Records the scores of a round.
     fn take(&self, cells: &mut [MapCell<'_>], policies: &[String], points: &[Vec<Scores>], packets: u64, last: bool) {
         for (cell, scores) in cells.iter_mut().zip(points) {
             for ((policy, &scores), is_best) in policies.iter().zip(scores).zip(front(scores)) {
@@ -310,8 +310,8 @@ fn refusal(config: &RunConfig, policy: &str, stop: &AtomicBool) -> Option<String
     simulate_anywhere(&config, &mut Control::new(stop, &mut progress)).err().map(|error| error.to_string())
 }
 
-/// Sets for each policy in each cell its p99 over the least p99. A policy keeps the order of flows only if it does so in
-/// every cell that is not held out, and in this one: where few packets meet, any policy does.
+/// Sets for each policy in each cell its p99 over the least p99. A policy keeps the order of flows only if it
+/// does so in every cell that is not held out, and in this one: where few packets meet, any policy does.
 pub(super) fn set_times(cells: &mut [MapCell<'_>]) {
     let keeps_here = |one: &PolicyScores| one.scores[REORDERING] <= REORDERING_MAX;
     let policies = cells.first().map_or(0, |cell| cell.found.len());

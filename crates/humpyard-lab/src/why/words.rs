@@ -73,8 +73,20 @@ fn decided(history: &History, story: &PacketStory) -> Vec<String> {
         said.extend(steered(story, name));
     }
     said.extend(shared(story, policy.sharing()));
-    for hop in story.hops.iter().skip(1) {
-        said.push(format!("It went on to {}, on core {}.", hop.service, hop.core));
+    // Several turns at one service are one stay there: only their number tells more.
+    let stays: Vec<_> = story.hops.chunk_by(|one, next| one.service == next.service).collect();
+    for (number, turns) in stays.iter().enumerate() {
+        let (first, last) = (&turns[0], &turns[turns.len() - 1]);
+        if number > 0 {
+            said.push(format!("It went on to {}, on core {}.", first.service, first.core));
+        }
+        if turns.len() > 1 {
+            let times = counted(turns.len() as u64 - 1, "time");
+            said.push(format!(
+                "It was given back {times} after a quantum, and had its last turn on core {}.",
+                last.core
+            ));
+        }
     }
     said
 }

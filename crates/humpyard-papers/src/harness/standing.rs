@@ -9,7 +9,7 @@ use super::page::Shown;
 
 /// The counts of a paper's claims.
 pub(super) struct Standing {
-    /// The paper's name in `claims.toml`; the last one stands for all papers.
+    /// The paper's name in `claims.toml`; `all` stands for the five papers.
     pub(super) paper: &'static str,
     /// All claims, those of each outcome, and those that were not run.
     pub(super) counts: [usize; 6],
@@ -21,17 +21,22 @@ impl Standing {
         ["paper", "claims", "holds", "contradicted", "depends on the seed", "not testable here", "not run"];
 }
 
-/// Counts each claim once, paper by paper, then all.
+/// The claims that are not those of the five papers.
+const APART: &str = "rivals";
+
+/// Counts each claim once, paper by paper, then those of the five papers together, then the others.
 pub(super) fn standings(shown: &[Shown]) -> Vec<Standing> {
     let judged: Vec<&ClaimVerdict> = shown.iter().flat_map(|one| &one.document.claims).collect();
     let mut papers: Vec<&'static str> = claims().iter().map(|claim| claim.paper.as_str()).collect();
     papers.dedup();
-    let mut standings: Vec<Standing> = papers.into_iter().map(|paper| standing(paper, &judged)).collect();
+    let (apart, five): (Vec<_>, Vec<_>) = papers.into_iter().partition(|&paper| paper == APART);
+    let mut standings: Vec<Standing> = five.into_iter().map(|paper| standing(paper, &judged)).collect();
     let mut all = [0; 6];
     for standing in &standings {
         all.iter_mut().zip(standing.counts).for_each(|(sum, count)| *sum += count);
     }
     standings.push(Standing { paper: "all", counts: all });
+    standings.extend(apart.into_iter().map(|paper| standing(paper, &judged)));
     standings
 }
 
