@@ -30,14 +30,17 @@ const CENTRAL: &str = "share=fcfs";
 const JSQ: &str = "steer=jsq";
 const JBSQ: &str = "share=jbsq:n=2";
 const PS: &str = "share=ps:idle=yield";
+/// Of cores with as many packets, the lowest gets the next packet.
+const PS_LOWEST: &str = "share=ps:idle=yield,ties=lowest";
 const SHINJUKU: &str = "share=shinjuku:idle=yield";
 const CONCORD: &str = "share=concord:idle=yield";
 const DARC: &str = "share=darc";
 /// Policies with a quantum whose cores keep a packet while no other waits, which is the default.
 const STAYING: [&str; 3] = ["share=ps", "share=shinjuku", "share=concord"];
-const POLICIES: [&str; 10] = [CENTRAL, JSQ, JBSQ, PS, SHINJUKU, CONCORD, STAYING[0], STAYING[1], STAYING[2], DARC];
+const POLICIES: [&str; 11] =
+    [CENTRAL, JSQ, JBSQ, PS, PS_LOWEST, SHINJUKU, CONCORD, STAYING[0], STAYING[1], STAYING[2], DARC];
 /// The policies with a quantum or with queues at cores.
-const RIVALS: [&str; 9] = [JSQ, JBSQ, PS, SHINJUKU, CONCORD, STAYING[0], STAYING[1], STAYING[2], DARC];
+const RIVALS: [&str; 10] = [JSQ, JBSQ, PS, PS_LOWEST, SHINJUKU, CONCORD, STAYING[0], STAYING[1], STAYING[2], DARC];
 
 /// Completions before `darc` may reserve cores anew: a twentieth of the packets, 20,000 in a full run.
 fn window(packets: usize) -> usize {
@@ -58,7 +61,8 @@ impl Experiment for Slowdown {
             title: "times and slowdowns of central queues, bounded queues, quanta and reserved cores over load",
             setting: SETTING,
             description: "A preemption takes no time. `idle=yield` preempts also where nothing waits, as the prototype \
-                does; without it a core keeps its packet then. Under `darc` short and long packets are a client each, \
+                does; without it a core keeps its packet then. `ties=lowest` gives a packet to the lowest of the cores with \
+                the fewest packets, and not to the one whose packets have had most quanta. Under `darc` short and long packets are a client each, \
                 and cores are reserved anew after a twentieth of the packets. A slowdown is the time of a packet from \
                 its arrival to its end over its service time.",
             columns: COLUMNS,

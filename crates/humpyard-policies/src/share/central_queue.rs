@@ -45,6 +45,8 @@ pub(super) struct QueueRules {
     pub(super) quantum: Option<Time>,
     /// Whether a packet that is not done goes to the tail of its core's line, and not of the central one.
     pub(super) keeps_core: bool,
+    /// Whether, of cores with as many packets, the one whose packets have had most quanta comes first.
+    pub(super) counts_quanta: bool,
     /// Whether a core keeps a packet after its quantum while no other waits.
     pub(super) stays: bool,
 }
@@ -52,7 +54,7 @@ pub(super) struct QueueRules {
 impl QueueRules {
     /// Each core has up to `room` packets and serves them to their end.
     pub(super) const fn bounded(room: usize) -> Self {
-        Self { room, quantum: None, keeps_core: false, stays: false }
+        Self { room, quantum: None, keeps_core: false, counts_quanta: false, stays: false }
     }
 }
 
@@ -63,7 +65,7 @@ struct WaitingPlace {
     line: QueueId,
     /// Its number among the places that were taken.
     number: u64,
-    /// Quanta that its packet has had; counted where packets keep their core.
+    /// Quanta that its packet has had, where they are counted.
     quanta: u64,
 }
 
@@ -328,7 +330,7 @@ impl Share for CentralQueue {
 
     fn on_preemption(&mut self, now: Time, core: CoreId, client: ClientId, _: &Packet, _: Work) {
         self.begin_event(now);
-        let quanta = self.end_turn(core) + u64::from(self.rules.keeps_core);
+        let quanta = self.end_turn(core) + u64::from(self.rules.counts_quanta);
         let line = if self.rules.keeps_core { line_of(core) } else { CENTRAL };
         let place = self.add(client, line, quanta);
         self.of_client.push_front(client, place);

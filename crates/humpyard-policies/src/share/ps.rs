@@ -23,14 +23,24 @@ use ambassador::Delegate;
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId};
 use humpyard_core::packet::Packet;
-use humpyard_core::params;
 use humpyard_core::policy::{
     Build, BuildError, Family, Info, Policy, Promise, Share, ambassador_impl_Policy, ambassador_impl_Share,
 };
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::{Time, Weight, Work};
+use humpyard_core::{choice, params};
 
 use super::central_queue::{CentralQueue, QueueRules, WhenNoneWaits};
+
+choice! {
+    /// Which of the cores with the fewest packets comes first.
+    pub enum FewestFirst {
+        /// The one whose packets have had most quanta, then the lowest.
+        Quanta = "quanta",
+        /// The lowest.
+        Lowest = "lowest",
+    }
+}
 
 params! {
     /// Parameters of processor sharing.
@@ -39,6 +49,8 @@ params! {
         quantum: u64 = 1_000, in 1..=1_000_000_000, unit "ns";
         /// What a core does after a quantum if no packet waits for it.
         idle: WhenNoneWaits = WhenNoneWaits::Stay;
+        /// Which of the cores with the fewest packets gets a packet that arrives.
+        ties: FewestFirst = FewestFirst::Quanta;
     }
 }
 
@@ -60,12 +72,13 @@ impl Build for Ps {
         promises: &[Promise::Served],
         complexity: "O(cores)",
     };
-    const VARIANTS: &'static [&'static str] = &["quantum=1,idle=yield"];
+    const VARIANTS: &'static [&'static str] = &["quantum=1,idle=yield", "quantum=1,ties=lowest"];
 
     fn new(params: &PsParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
         let rules = QueueRules {
             quantum: Some(Time::from_ns(params.quantum)),
             keeps_core: true,
+            counts_quanta: params.ties == FewestFirst::Quanta,
             stays: params.idle == WhenNoneWaits::Stay,
             ..QueueRules::bounded(usize::MAX)
         };

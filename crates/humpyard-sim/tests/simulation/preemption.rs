@@ -21,8 +21,8 @@ type Job = (u64, u64);
 enum Queues {
     /// In one line, and at most this number at each core, the one in service included.
     Central { room: usize },
-    /// At the core with the fewest packets; of several, at the one whose packets have had most quanta.
-    Own,
+    /// At the core with the fewest packets; of several, at the one whose packets have had most quanta, if these count.
+    Own { quanta_count: bool },
 }
 
 /// The rules of a policy.
@@ -53,16 +53,16 @@ fn prototype(rules: Rules, cores: usize, jobs: &[Job]) -> Vec<u64> {
             quanta[job] += 1;
             match rules.queues {
                 _ if left[job] == 0 => done[job] = now,
-                Queues::Own => local[core].push_back(job),
+                Queues::Own { .. } => local[core].push_back(job),
                 Queues::Central { .. } => central.push_back(job),
             }
         }
         while jobs.get(next).is_some_and(|job| job.0 == now) {
             match rules.queues {
                 Queues::Central { .. } => central.push_back(next),
-                Queues::Own => {
+                Queues::Own { quanta_count } => {
                     let held = |core: usize| local[core].iter().copied().chain(serving[core].map(|(job, _)| job));
-                    let had = |core: usize| held(core).map(|job| quanta[job]).sum::<u64>();
+                    let had = |core: usize| held(core).map(|job| quanta[job] * u64::from(quanta_count)).sum::<u64>();
                     let chosen = (0..cores).min_by_key(|&core| (held(core).count(), u64::MAX - had(core), core));
                     local[chosen.expect("a core")].push_back(next);
                 }
@@ -184,12 +184,13 @@ fn poisson(seed: u64, packets: usize, load: f64, mean: f64, work: impl Fn(f64) -
     (0..packets).map(job).collect()
 }
 
-const POLICIES: [(&str, Rules); 7] = [
+const POLICIES: [(&str, Rules); 8] = [
     ("fcfs", Rules { queues: Queues::Central { room: 1 }, quantum: u64::MAX, switch_out: 0 }),
     ("jbsq:n=1", Rules { queues: Queues::Central { room: 1 }, quantum: u64::MAX, switch_out: 0 }),
     ("jbsq:n=2", Rules { queues: Queues::Central { room: 2 }, quantum: u64::MAX, switch_out: 0 }),
     ("jbsq:n=4", Rules { queues: Queues::Central { room: 4 }, quantum: u64::MAX, switch_out: 0 }),
-    ("ps:idle=yield", Rules { queues: Queues::Own, quantum: 1_000, switch_out: 0 }),
+    ("ps:idle=yield", Rules { queues: Queues::Own { quanta_count: true }, quantum: 1_000, switch_out: 0 }),
+    ("ps:idle=yield,ties=lowest", Rules { queues: Queues::Own { quanta_count: false }, quantum: 1_000, switch_out: 0 }),
     ("shinjuku:idle=yield", Rules { queues: Queues::Central { room: 1 }, quantum: 5_000, switch_out: 0 }),
     ("concord:idle=yield", Rules { queues: Queues::Central { room: 2 }, quantum: 5_000, switch_out: 0 }),
 ];
