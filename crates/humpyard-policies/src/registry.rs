@@ -71,6 +71,8 @@ macro_rules! family {
     ) => {
         $(#[$doc])*
         #[derive(Debug, Delegate)]
+        // A tag of its own is read by one instruction; a niche inside a policy takes five.
+        #[repr(u8)]
         #[delegate(Policy)]
         #[delegate($trait)]
         #[expect(missing_docs, reason = "each variant is the policy of its name")]

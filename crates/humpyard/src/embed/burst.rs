@@ -23,8 +23,9 @@ impl Embedded {
         mut arrived: impl FnMut(Arrival),
     ) -> Result<(), Refusal> {
         self.guarded(|this| {
-            for (number, packet) in packets.clone().enumerate() {
-                this.check_packet(&packet).map_err(|refusal| refusal.of_packet(number))?;
+            let mut unchecked = packets.clone();
+            while let Some(packet) = unchecked.next() {
+                this.check_packet(&packet).map_err(|refusal| refusal.of_packet(before(&packets, &unchecked)))?;
             }
             this.advance(now)?;
             for packet in packets {
@@ -73,8 +74,10 @@ impl Embedded {
     ) -> Result<(), Refusal> {
         self.guarded(|this| {
             this.check_time(now)?;
-            for (number, (slot, _)) in packets.clone().enumerate() {
+            let mut unchecked = packets.clone();
+            while let Some((slot, _)) = unchecked.next() {
                 if let Err(refusal) = this.take_back(slot) {
+                    let number = before(&packets, &unchecked);
                     // The packets before it stay in service.
                     packets.take(number).for_each(|(slot, _)| this.in_service[Slot(slot).index()] = true);
                     return Err(refusal.of_packet(number));
@@ -88,4 +91,11 @@ impl Embedded {
             Ok(())
         })
     }
+}
+
+/// Returns the number of items before the one that was taken last, when these remain of all. Counted only for a
+/// refusal: a counter would cost every packet.
+#[cold]
+fn before<I: Iterator + Clone>(all: &I, remaining: &I) -> usize {
+    all.clone().count() - remaining.clone().count() - 1
 }
