@@ -5,7 +5,7 @@ use humpyard_core::unit::Time;
 
 use super::load::{BI1, BI2, EXP, ServiceTimes, poisson};
 use super::machine::{RivalRun, RivalTrial};
-use super::paper::{CORES, PACKETS, PAPER, SETTING};
+use super::paper::{CORES, PAPER, SETTING, packets};
 use crate::harness::{
     About, Experiment, Figure, Note, Plots, Row, Rows, Scale, Table, line, listed, rows, short, split,
 };
@@ -57,7 +57,8 @@ impl Experiment for Preemption {
     }
 
     fn run(&self, part: usize, scale: Scale, seed: Seed) -> Result<Vec<Row>, LabError> {
-        let (((times, load), _), packets) = (split(part, &PLACES), scale.of(PACKETS));
+        let ((times, load), _) = split(part, &PLACES);
+        let packets = packets(times, scale);
         let jobs = poisson(times, CORES, load, packets, seed);
         let run = |(policy, us): (&str, f64)| {
             let switch_out = Time::from_ns((us * 1e3) as u64);

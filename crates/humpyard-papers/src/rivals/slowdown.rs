@@ -4,7 +4,7 @@ use humpyard_core::random::Seed;
 
 use super::load::{BI1, BI2, EXP, ServiceTimes, poisson};
 use super::machine::{ClientBy, RivalRun, RivalTrial};
-use super::paper::{CORES, PACKETS, PAPER, SETTING};
+use super::paper::{CORES, PAPER, SETTING, packets};
 use crate::harness::{
     About, Experiment, Figure, Note, Plots, Range, Row, Rows, Scale, Table, ascending, line, listed, rows, short,
 };
@@ -42,7 +42,7 @@ const POLICIES: [&str; 11] =
 /// The policies with a quantum or with queues at cores.
 const RIVALS: [&str; 10] = [JSQ, JBSQ, PS, PS_LOWEST, SHINJUKU, CONCORD, STAYING[0], STAYING[1], STAYING[2], DARC];
 
-/// Completions before `darc` may reserve cores anew: a twentieth of the packets, 20,000 in a full run.
+/// Completions before `darc` may reserve cores anew: a twentieth of the packets.
 fn window(packets: usize) -> usize {
     packets / 20
 }
@@ -75,7 +75,8 @@ impl Experiment for Slowdown {
     }
 
     fn run(&self, part: usize, scale: Scale, seed: Seed) -> Result<Vec<Row>, LabError> {
-        let ((times, load), packets) = (place(part, scale), scale.of(PACKETS));
+        let (times, load) = place(part, scale);
+        let packets = packets(times, scale);
         let jobs = poisson(times, CORES, load, packets, seed);
         let darc = format!("{DARC}:window={}", window(packets));
         let run = |policy: &&str| {
