@@ -104,6 +104,27 @@ pub(super) fn skewed(
     (0..packets).map(job).collect()
 }
 
+/// Draws packets that take `work` ns each, as many as `cores` cores can serve. The first connection has this share of
+/// them, and the others have the rest, each as much.
+pub(super) fn one_heavy(
+    (connections, work): (usize, u64),
+    share: f64,
+    cores: usize,
+    packets: usize,
+    seed: Seed,
+) -> Vec<RivalJob> {
+    let mut random = seed.stream(&format!("rivals/heavy/{share}"));
+    let hash = mix(random.bits());
+    let gap = work as f64 / cores as f64;
+    let job = |number: usize| {
+        let is_heavy = random.unit() < share;
+        let connection = if is_heavy { 0 } else { 1 + random.below(connections as u64 - 1) as usize };
+        let arrival = Time::from_ns((number as f64 * gap) as u64);
+        RivalJob { arrival, work, kind: 0, connection, key: mix(hash ^ connection as u64) }
+    };
+    (0..packets).map(job).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,5 +148,15 @@ mod tests {
         assert!((count(0) / count(1) - 2.0).abs() < 0.1 && (count(0) / count(9) - 10.0).abs() < 1.0);
         let load = 100_000.0 * 5_200.0 / 8.0 / jobs.last().unwrap().arrival.as_ns() as f64;
         assert!((load - 0.5).abs() < 0.01, "{load}");
+    }
+
+    #[test]
+    fn the_heavy_connection_has_its_share() {
+        let jobs = one_heavy((100, 100), 0.4, 8, 100_000, Seed(1));
+        let heavy = jobs.iter().filter(|job| job.connection == 0).count() as f64;
+        assert!((heavy / 4e4 - 1.0).abs() < 0.02 && jobs.iter().all(|job| job.connection < 100));
+        // 8 cores serve 80 packets in a microsecond.
+        assert_eq!(jobs[80].arrival, Time::from_ns(1_000));
+        assert!(one_heavy((100, 100), 0.0, 8, 1_000, Seed(1)).iter().all(|job| job.connection > 0));
     }
 }

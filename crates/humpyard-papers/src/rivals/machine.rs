@@ -49,6 +49,8 @@ pub(super) struct RivalRun {
     /// The same over its service time, ascending.
     slowdowns: Vec<f64>,
     pub(super) preemptions: u64,
+    /// When the last packet ends, in us.
+    pub(super) ended_us: f64,
     /// The work that the busiest core got, over that of the mean core.
     pub(super) busiest: f64,
 }
@@ -126,12 +128,12 @@ impl<'a> RivalTrial<'a> {
         let spec: PolicySpec = format!("estimate=oracle/{}", self.policy).parse()?;
         let scheduler = spec.build(&setup)?;
         scheduler.check_preemption()?;
-        let (quantum, slots) = (scheduler.quantum(), scheduler.slots());
+        let (quantum, slots, further) = (scheduler.quantum(), scheduler.slots(), scheduler.further_work());
         let mut free = IdVec::from_fn(self.cores, |_| Time::ZERO);
         let mut work: IdVec<CoreId, u64> = IdVec::from_fn(self.cores, |_| 0);
         let mut cores = TimedCores::new(self.cores, |now: Time, core: CoreId, dispatch: &Dispatch<&Packet>| {
             let job = dispatch.packet.sequence as usize;
-            let busy = Time::from_ns(self.jobs[job].work);
+            let busy = Time::from_ns(self.jobs[job].work) + further;
             if job >= self.skipped() {
                 work[core] += busy.as_ns();
             }
@@ -151,13 +153,15 @@ impl<'a> RivalTrial<'a> {
         let summary = measured.summary();
         let preemptions = summary.preemptions.unwrap_or(0);
         let busy: f64 = summary.cores_detail.iter().map(|core| core.utilization * summary.duration_ns as f64).sum();
-        let worked = self.jobs.iter().map(|job| job.work).sum::<u64>() + preemptions * self.switch_out.as_ns();
+        let served = self.jobs.iter().map(|job| job.work + further.as_ns()).sum::<u64>();
+        let worked = served + preemptions * self.switch_out.as_ns();
         let lost = (busy - worked as f64).abs();
         assert!(lost < worked as f64 * 1e-6 + 1e3, "{}: cores were busy for {busy} ns, not {worked}", self.policy);
         let (sojourns, slowdowns) = ends.with(|ends| self.times(&ends.0));
+        let ended = ends.with(|ends| ends.0.iter().copied().max()).unwrap_or(Time::ZERO);
         let all: u64 = work.iter().sum();
         let busiest = work.iter().copied().max().unwrap_or(0) as f64 * self.cores as f64 / all as f64;
-        Ok(RivalRun { sojourns, slowdowns, preemptions, busiest })
+        Ok(RivalRun { sojourns, slowdowns, preemptions, ended_us: ended.as_ns() as f64 / 1e3, busiest })
     }
 
     /// Returns times from arrival to end, and slowdowns, both ascending.

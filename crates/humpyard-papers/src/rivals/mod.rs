@@ -3,14 +3,16 @@
 mod jbsq;
 mod load;
 mod machine;
+mod ovs;
 mod paper;
 mod preemption;
 mod rss;
+mod scr;
 mod slowdown;
 
 use crate::harness::Experiment;
 
 /// Every experiment with rivals.
 pub(super) fn experiments() -> Vec<&'static dyn Experiment> {
-    vec![&slowdown::Slowdown, &preemption::Preemption, &jbsq::HandOver, &rss::Buckets]
+    vec![&slowdown::Slowdown, &preemption::Preemption, &jbsq::HandOver, &rss::Buckets, &ovs::Queues, &scr::Skew]
 }
