@@ -42,10 +42,10 @@ impl Experiment for Queues {
             setting: "",
             description: "8 cores, and packets of 5.2 us each that come as a Poisson process. They belong to 10,000 \
                 connections: the n-th has 1/n as many packets as the first, which has a tenth of all. Each seed has \
-                other hashes. `ovs` and `rss++` hash connections to 32 buckets, and may move them every 10 ms. (Open vSwitch \
-                waits a minute, which has as many packets as this run has in all.) `autolb=false` leaves them where they \
-                are. `ahrw` has no buckets: it weighs hashes by queues. The first tenth of the packets is left out. A \
-                full run has 400,000 packets with each of ten seeds, and a quick one 20,000, which is one or two intervals.",
+                other hashes. `ovs` and `rss++` hash connections to 32 buckets, and may move them every 10 ms; Open \
+                vSwitch itself waits for a minute. `autolb=false` leaves buckets where they are. `ahrw` has no \
+                buckets: it weighs hashes by queues. The first tenth of the packets is left out. A full run has \
+                400,000 packets with each of ten seeds, and a quick one 20,000, which is one or two intervals.",
             columns: COLUMNS,
             ..About::of(PAPER)
         }

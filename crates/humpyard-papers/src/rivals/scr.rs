@@ -40,11 +40,11 @@ impl Experiment for Skew {
             figure: "RIVALS.md, scr",
             title: "throughput with histories and with sharding over the share of the heaviest connection",
             setting: "",
-            description: "Packets of 100 ns each come as fast as all cores together could serve them without any history. \
-                One connection has a share of them, and 9,999 others have the rest, each as much. Throughput is the \
-                number of packets over the time until the last one is served, and nothing is lost. Under `scr` each packet \
-                takes 10 ns more for each other core. `rss++` moves buckets every millisecond. A full run has 400,000 packets \
-                with each of ten seeds, and a quick one 20,000.",
+            description: "Packets of 100 ns each come as fast as all cores together could serve them without any \
+                history. One connection has a share of them, and 9,999 others have the rest, each as much. \
+                Throughput is the number of packets over the time until the last one is served; none is lost. Under \
+                `scr` each packet takes 10 ns more for each other core. `rss++` moves buckets every millisecond. A \
+                full run has 400,000 packets with each of ten seeds, and a quick one 20,000.",
             columns: COLUMNS,
             ..About::of(PAPER)
         }

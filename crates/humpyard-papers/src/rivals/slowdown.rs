@@ -61,10 +61,10 @@ impl Experiment for Slowdown {
             title: "times and slowdowns of central queues, bounded queues, quanta and reserved cores over load",
             setting: SETTING,
             description: "A preemption takes no time. `idle=yield` preempts also where nothing waits, as the prototype \
-                does; without it a core keeps its packet then. `ties=lowest` gives a packet to the lowest of the cores with \
-                the fewest packets, and not to the one whose packets have had most quanta. Under `darc` short and long packets are a client each, \
-                and cores are reserved anew after a twentieth of the packets. A slowdown is the time of a packet from \
-                its arrival to its end over its service time.",
+                does; without it a core keeps its packet then. `ties=lowest` gives a packet to the lowest of the \
+                cores with the fewest packets, and not to the one whose packets have had most quanta. Under `darc` \
+                short and long packets are a client each, and cores are reserved anew after a twentieth of the \
+                packets. A slowdown is the time of a packet from its arrival to its end over its service time.",
             columns: COLUMNS,
             ..About::of(PAPER)
         }
