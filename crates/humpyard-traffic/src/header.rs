@@ -13,7 +13,6 @@ use humpyard_core::random::Seed;
 use siphasher::sip::SipHasher13;
 
 use crate::capture;
-use crate::hash_fields::HashFields;
 use crate::tunnel::{Carried, Tunnels};
 
 /// The network protocol of a flow.
@@ -583,8 +582,7 @@ fn by_version(packet: &[u8]) -> u16 {
     }
 }
 
-/// The two hashes for steering, the same in both directions of a connection. [`HashFields`] says whether its
-/// ports count.
+/// The two hashes for steering, the same in both directions of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SteeringHashes {
     /// SipHash-1-3 of the connection under a key drawn from the seed, so that an attacker cannot predict it.
@@ -602,8 +600,6 @@ const IPV4_KEY_BYTES: usize = 4 + 4 + 2 + 2 + 1 + 4;
 pub struct KeyHasher {
     sip: SipHasher13,
     toeplitz: Toeplitz,
-    /// What the hashes for steering are computed from.
-    fields: HashFields,
 }
 
 impl KeyHasher {
@@ -611,13 +607,7 @@ impl KeyHasher {
     pub fn new(seed: Seed) -> Self {
         let mut random = seed.stream("traffic/flow-key");
         let sip = SipHasher13::new_with_keys(random.bits(), random.bits());
-        Self { sip, toeplitz: Toeplitz::new(&TOEPLITZ_KEY), fields: HashFields::default() }
-    }
-
-    /// Sets what the hashes for steering are computed from.
-    #[must_use]
-    pub fn with_fields(self, fields: HashFields) -> Self {
-        Self { fields, ..self }
+        Self { sip, toeplitz: Toeplitz::new(&TOEPLITZ_KEY) }
     }
 
     /// Returns the hash of this key, which depends on the direction.
@@ -633,7 +623,7 @@ impl KeyHasher {
 
     /// Returns the hashes for steering packets of this flow: those of its connection.
     pub fn steering(&self, key: &FlowKey) -> SteeringHashes {
-        let connection = self.fields.of(key);
+        let connection = key.connection();
         let key = self.flow(&connection);
         let rss = match connection.network {
             Network::Other { .. } => key as u32,
