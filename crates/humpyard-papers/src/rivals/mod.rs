@@ -3,7 +3,6 @@
 mod jbsq;
 mod load;
 mod machine;
-mod nfvnice;
 mod ovs;
 mod paper;
 mod preemption;
@@ -15,13 +14,5 @@ use crate::harness::Experiment;
 
 /// Every experiment with rivals.
 pub(super) fn experiments() -> Vec<&'static dyn Experiment> {
-    vec![
-        &slowdown::Slowdown,
-        &preemption::Preemption,
-        &jbsq::HandOver,
-        &rss::Buckets,
-        &ovs::Queues,
-        &scr::Skew,
-        &nfvnice::Backpressure,
-    ]
+    vec![&slowdown::Slowdown, &preemption::Preemption, &jbsq::HandOver, &rss::Buckets, &ovs::Queues, &scr::Skew]
 }
