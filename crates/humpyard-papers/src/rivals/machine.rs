@@ -67,7 +67,7 @@ impl Sees for PacketEnds {
 
 /// Most clients, where each packet is one: more than ever wait under a load below 1.
 const CLIENTS: usize = 1 << 16;
-/// Most packets held: more than ever wait, for overloaded cores have long packets alone to catch up with.
+/// Most packets held. Fewer ever wait: on overloaded cores only long packets pile up.
 const HELD: usize = 1 << 20;
 
 impl<'a> RivalTrial<'a> {

@@ -1,4 +1,5 @@
-//! The rivals of the specification: policies with a central queue, a bounded queue, a quantum or a table of buckets.
+//! The rivals of the specification: policies with a central queue, a bounded queue, a quantum, a
+//! table of buckets or histories.
 
 mod jbsq;
 mod load;
@@ -8,6 +9,7 @@ mod paper;
 mod preemption;
 mod rss;
 mod scr;
+mod skewed;
 mod slowdown;
 
 use crate::harness::Experiment;

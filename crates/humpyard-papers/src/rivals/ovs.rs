@@ -2,25 +2,15 @@
 
 use humpyard_core::random::Seed;
 
-use super::load::skewed;
-use super::machine::{ClientBy, RivalRun, RivalTrial};
-use super::paper::{PACKETS, PAPER};
-use crate::harness::{About, Experiment, Figure, Note, Plots, Row, Rows, Scale, Table, line, listed, rows, short};
+use super::paper::PAPER;
+use super::skewed::{self, COLUMNS, LOADS, over};
+use crate::harness::{About, Experiment, Figure, Note, Plots, Row, Scale, Table};
 use humpyard_lab::LabError;
-use humpyard_plot::{Axis, LinePlot};
 
-/// All of them over the load.
+/// The policies over the load.
 pub(super) struct Queues;
 
-rows! {
-    COLUMNS, fn row(load: f64, policy: &str, packets: usize, came: &RivalRun) {
-        real load = load, text policy = policy, integer packets = packets, real mean_us = came.mean(),
-        real p95_us = came.sojourn(0.95), real p99_us = came.sojourn(0.99), real busiest_over_mean = came.busiest,
-    }
-}
-
-const LOADS: [f64; 5] = [0.5, 0.6, 0.7, 0.8, 0.9];
-/// Loads at which the busiest core of a hash is busy throughout.
+/// Loads at which hashing keeps one core busy throughout.
 const BUSY: [f64; 2] = [0.8, 0.9];
 const HASHED: &str = "steer=ovs:queues=32,autolb=false";
 const GROUP: &str = "steer=ovs:queues=32,interval=10000";
@@ -28,10 +18,6 @@ const CYCLES: &str = "steer=ovs:queues=32,interval=10000,assign=cycles";
 const RSS_PLUS_PLUS: &str = "steer=rss++:buckets=32";
 const AHRW: &str = "steer=ahrw";
 const POLICIES: [&str; 5] = [HASHED, GROUP, CYCLES, RSS_PLUS_PLUS, AHRW];
-/// Cores, and the time of a packet in ns, of the specification's measurements.
-const CORES: usize = 8;
-const WORK: u64 = 5_200;
-const CONNECTIONS: usize = 10_000;
 
 impl Experiment for Queues {
     fn about(&self) -> About {
@@ -56,14 +42,7 @@ impl Experiment for Queues {
     }
 
     fn run(&self, part: usize, scale: Scale, seed: Seed) -> Result<Vec<Row>, LabError> {
-        let (load, packets) = (LOADS[part], scale.of(PACKETS));
-        let jobs = skewed((CONNECTIONS, WORK), CORES, load, packets, seed);
-        let run = |policy: &&str| {
-            let clients = ClientBy::Connections(CONNECTIONS);
-            let trial = RivalTrial { clients, ..RivalTrial::of(policy, CORES, &jobs) };
-            Ok(row(load, policy, packets, &trial.run()?))
-        };
-        POLICIES.iter().map(run).collect()
+        skewed::run(&POLICIES, LOADS[part], scale, seed)
     }
 
     fn figures(&self) -> &'static [Figure] {
@@ -71,38 +50,13 @@ impl Experiment for Queues {
     }
 
     fn notes(&self, data: &Table) -> Vec<Note> {
-        let said = |policy| {
-            Note::new(
-                format!("{policy}: work of the busiest core over that of the mean core, at loads {}", listed(LOADS)),
-                "",
-                listed(LOADS.map(|load| value(data, load, policy, "busiest_over_mean"))),
-            )
-        };
-        POLICIES.map(said).into()
+        skewed::notes(data, &POLICIES)
     }
 
     fn plots(&self, data: &Table) -> Plots {
-        let drawn = |policy| line(policy, LOADS.map(|load| (load, value(data, load, policy, "p95_us"))));
-        let svg = LinePlot {
-            title: "Delays while policies even out the load of buckets".to_owned(),
-            description: "Means over the seeds. 8 cores, 10,000 connections, 32 buckets.".to_owned(),
-            x: Axis::linear("load", |load| format!("{load:.1}")),
-            y: Axis::logarithmic("time of 1 in 20 packets, in us", short),
-            lines: POLICIES.map(drawn).into(),
-        };
-        vec![("p95".to_owned(), svg.svg())]
+        let description = "Means over the seeds. 8 cores, 10,000 connections, 32 buckets.";
+        skewed::plots(data, &POLICIES, "Delays while policies even out the load of buckets", description)
     }
-}
-
-/// Returns a column of a row.
-fn value(data: &Table, load: f64, policy: &str, column: &str) -> f64 {
-    data.rows_of("policy", policy).at("load", load).mean(column)
-}
-
-/// Returns a column of the first policy over that of the second, at each load.
-fn over(data: &Table, loads: &[f64], (first, second): (&str, &str), column: &str) -> Vec<f64> {
-    let ratio = |&load: &f64| value(data, load, first, column) / value(data, load, second, column);
-    loads.iter().map(ratio).collect()
 }
 
 const FIGURES: &[Figure] = &[

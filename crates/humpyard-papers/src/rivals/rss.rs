@@ -2,31 +2,17 @@
 
 use humpyard_core::random::Seed;
 
-use super::load::skewed;
-use super::machine::{ClientBy, RivalRun, RivalTrial};
-use super::paper::{PACKETS, PAPER};
-use crate::harness::{About, Experiment, Figure, Note, Plots, Row, Rows, Scale, Table, line, listed, rows, short};
+use super::paper::PAPER;
+use super::skewed::{self, COLUMNS, LOADS, over, value};
+use crate::harness::{About, Experiment, Figure, Note, Plots, Row, Scale, Table};
 use humpyard_lab::LabError;
-use humpyard_plot::{Axis, LinePlot};
 
 /// Both policies over the load.
 pub(super) struct Buckets;
 
-rows! {
-    COLUMNS, fn row(load: f64, policy: &str, packets: usize, came: &RivalRun) {
-        real load = load, text policy = policy, integer packets = packets, real mean_us = came.mean(),
-        real p95_us = came.sojourn(0.95), real p99_us = came.sojourn(0.99), real busiest_over_mean = came.busiest,
-    }
-}
-
-const LOADS: [f64; 5] = [0.5, 0.6, 0.7, 0.8, 0.9];
 const RSS: &str = "steer=conn";
 const RSS_PLUS_PLUS: &str = "steer=rss++";
 const POLICIES: [&str; 2] = [RSS, RSS_PLUS_PLUS];
-/// Cores, and the time of a packet in ns, of the specification's measurements.
-const CORES: usize = 8;
-const WORK: u64 = 5_200;
-const CONNECTIONS: usize = 10_000;
 
 impl Experiment for Buckets {
     fn about(&self) -> About {
@@ -50,14 +36,7 @@ impl Experiment for Buckets {
     }
 
     fn run(&self, part: usize, scale: Scale, seed: Seed) -> Result<Vec<Row>, LabError> {
-        let (load, packets) = (LOADS[part], scale.of(PACKETS));
-        let jobs = skewed((CONNECTIONS, WORK), CORES, load, packets, seed);
-        let run = |policy: &&str| {
-            let clients = ClientBy::Connections(CONNECTIONS);
-            let trial = RivalTrial { clients, ..RivalTrial::of(policy, CORES, &jobs) };
-            Ok(row(load, policy, packets, &trial.run()?))
-        };
-        POLICIES.iter().map(run).collect()
+        skewed::run(&POLICIES, LOADS[part], scale, seed)
     }
 
     fn figures(&self) -> &'static [Figure] {
@@ -65,42 +44,17 @@ impl Experiment for Buckets {
     }
 
     fn notes(&self, data: &Table) -> Vec<Note> {
-        let said = |policy| {
-            Note::new(
-                format!("{policy}: work of the busiest core over that of the mean core, at loads {}", listed(LOADS)),
-                "",
-                listed(LOADS.map(|load| value(data, load, policy, "busiest_over_mean"))),
-            )
-        };
-        POLICIES.map(said).into()
+        skewed::notes(data, &POLICIES)
     }
 
     fn plots(&self, data: &Table) -> Plots {
-        let drawn = |policy| line(policy, LOADS.map(|load| (load, value(data, load, policy, "p95_us"))));
-        let svg = LinePlot {
-            title: "Delays while few connections send most packets".to_owned(),
-            description: "Means over the seeds. 8 cores, 10,000 connections.".to_owned(),
-            x: Axis::linear("load", |load| format!("{load:.1}")),
-            y: Axis::logarithmic("time of 1 in 20 packets, in us", short),
-            lines: POLICIES.map(drawn).into(),
-        };
-        vec![("p95".to_owned(), svg.svg())]
+        let description = "Means over the seeds. 8 cores, 10,000 connections.";
+        skewed::plots(data, &POLICIES, "Delays while few connections send most packets", description)
     }
 }
 
-/// Returns a column of a row.
-fn value(data: &Table, load: f64, policy: &str, column: &str) -> f64 {
-    data.rows_of("policy", policy).at("load", load).mean(column)
-}
-
 const FIGURES: &[Figure] = &[
-    Figure {
-        claim: "rivals-rss-p95",
-        of: |data| {
-            let ratio = |load| value(data, load, RSS, "p95_us") / value(data, load, RSS_PLUS_PLUS, "p95_us");
-            LOADS.map(ratio).into()
-        },
-    },
+    Figure { claim: "rivals-rss-p95", of: |data| over(data, &LOADS, (RSS, RSS_PLUS_PLUS), "p95_us") },
     Figure {
         claim: "rivals-rss-even",
         of: |data| LOADS.map(|load| value(data, load, RSS_PLUS_PLUS, "busiest_over_mean")).into(),

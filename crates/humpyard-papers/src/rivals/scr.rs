@@ -20,7 +20,7 @@ rows! {
 
 /// Parts of the packets that the heaviest connection has.
 const SHARES: [f64; 6] = [0.0, 0.05, 0.1, 0.2, 0.4, 0.8];
-/// Shares at which a single connection is more work than a core has time for, if 8 cores are to be busy.
+/// Shares with which one connection is more work than a core has time for, at full load of 8 cores.
 const SKEWED: [f64; 3] = [0.2, 0.4, 0.8];
 const CORES: [usize; 4] = [1, 2, 4, 8];
 const MOST_CORES: usize = 8;

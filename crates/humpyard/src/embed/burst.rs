@@ -93,8 +93,8 @@ impl Embedded {
     }
 }
 
-/// Returns the number of items before the one that was taken last, when these remain of all. Counted only for a
-/// refusal: a counter would cost every packet.
+/// Returns the number of items before the one that was taken last. `remaining` are the items of `all` after it. Only a
+/// refusal counts them: a counter in the loop would cost every packet an instruction.
 #[cold]
 fn before<I: Iterator + Clone>(all: &I, remaining: &I) -> usize {
     all.clone().count() - remaining.clone().count() - 1
