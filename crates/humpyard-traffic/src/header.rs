@@ -238,6 +238,26 @@ impl Headers {
         Self::parse_any(frame, tunnels)
     }
 
+    /// Sets these headers to those of [`Self::parse_inside`]. Each way of parsing writes them itself: results that meet
+    /// in one place would be joined field by field.
+    #[inline(always)]
+    pub fn set_inside(&mut self, frame: &Frame, tunnels: Tunnels) {
+        if tunnels == Tunnels::NONE
+            && frame.link == LinkType::Ethernet
+            && let Some(headers) = Self::parse_common(&frame.data)
+        {
+            *self = headers;
+            return;
+        }
+        self.set_any(frame, tunnels);
+    }
+
+    /// Sets these headers to those of [`Self::parse_any`].
+    #[inline(never)]
+    fn set_any(&mut self, frame: &Frame, tunnels: Tunnels) {
+        *self = Self::parse_any(frame, tunnels);
+    }
+
     /// Parses the most common frames: Ethernet without tags, IPv4 or IPv6 without options, fragments or
     /// extensions, complete headers of TCP or UDP. The result is that of [`Self::parse_any`], which takes
     /// several times as long. `None`: another kind of frame.

@@ -81,7 +81,7 @@ pub trait Source {
     ) -> Result<bool, TrafficError> {
         let there_is = self.next(frame)?;
         if there_is {
-            *headers = Headers::parse_inside(frame, tunnels);
+            headers.set_inside(frame, tunnels);
         }
         Ok(there_is)
     }

@@ -55,7 +55,7 @@ impl Burst {
     /// Parses the headers of the first `frames` frames, then brings all their flows into the processor's caches.
     pub(super) fn digest(&mut self, classifier: &Classifier, frames: usize) {
         for (frame, Read { headers, digest, .. }) in self.first(frames) {
-            *headers = Headers::parse_inside(frame, classifier.tunnels());
+            headers.set_inside(frame, classifier.tunnels());
             *digest = classifier.digester().digest(headers);
         }
         classifier.look_ahead_digested(self.read[..frames].iter().map(|read| &read.digest));

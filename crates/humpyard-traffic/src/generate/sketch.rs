@@ -126,7 +126,7 @@ impl Sketch {
             *headers = self.headers();
         } else {
             writer.write(self, frame);
-            *headers = Headers::parse_inside(frame, tunnels);
+            headers.set_inside(frame, tunnels);
         }
     }
 
