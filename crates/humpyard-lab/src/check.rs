@@ -7,7 +7,9 @@ use humpyard_core::config::SchedulerConfig;
 use humpyard_core::cost::MovePenalties;
 use humpyard_core::id::Id;
 use humpyard_core::measure::Summary;
+use humpyard_policies::spec::PolicySpec;
 use humpyard_runtime::Clock as RuntimeClock;
+use humpyard_traffic::HashFields;
 use humpyard_traffic::classify::Granularity;
 use humpyard_traffic::rule::{Conditions, shadowed};
 use humpyard_traffic::sink::create;
@@ -290,6 +292,7 @@ pub fn without_effect(config: &RunConfig) -> Vec<String> {
             config.costs
         ));
     }
+    warnings.extend(hash_of_none(config));
     let guarantees = !config.guarantees.is_empty() || config.rules.iter().any(|rule| rule.guarantee.is_some());
     if guarantees && !config.policy.allocates() {
         warnings.push(format!(
@@ -387,6 +390,19 @@ fn after_the_end(config: &RunConfig, end: Duration) -> Vec<String> {
         format!("`{policy}` does not take over: the run ends before {at}, the time of its @swap; give an earlier one")
     };
     late.map(warning).collect()
+}
+
+/// Warns of hashes of addresses by which nothing is steered.
+fn hash_of_none(config: &RunConfig) -> Option<String> {
+    let mut policies = config.swaps.iter().map(|(_, policy)| policy).chain([&config.policy]);
+    let used = config.split.is_some() || policies.any(PolicySpec::hashes);
+    (config.hash != HashFields::Ports && !used).then(|| {
+        format!(
+            "@hash {} does nothing under `{}`, which steers by no hash: use a policy such as hrw or conn",
+            config.hash.name(),
+            config.policy
+        )
+    })
 }
 
 /// Warns of clients that are services where there is one service.
@@ -524,6 +540,9 @@ mod tests {
             config.input = "nfqueue:7".to_owned();
         };
         assert_eq!(told("hrw", &from_queue), "");
+        let by_addresses = |config: &mut RunConfig| config.hash = HashFields::Addresses;
+        assert!(told("jsq", &by_addresses).contains("@hash addresses does nothing under `jsq`"));
+        assert_eq!(told("hrw", &by_addresses), "");
         let local = |config: &mut RunConfig| config.local = vec!["10.0.0.0/8".parse().unwrap()];
         assert!(told("drr", &local).contains("@local does nothing"));
         let with_direction = |config: &mut RunConfig| {

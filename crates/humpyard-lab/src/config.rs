@@ -1,5 +1,5 @@
-//! What is to be run, and the options that say so: an option is a field of [`RunConfig`], its default in [`RunConfig::new`], and an
-//! entry of [`OPTIONS`].
+//! What is to be run, and the options that say so: an option is a field of [`RunConfig`], its default in
+//! [`RunConfig::new`] (`defaults.rs`), and an entry of [`OPTIONS`].
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use humpyard_text::quantity::show_duration;
 use humpyard_topology::TopologyChoice;
 use humpyard_traffic::classify::Granularity;
 use humpyard_traffic::rule::parse_local;
-use humpyard_traffic::{PacketTable, Tunnels};
+use humpyard_traffic::{HashFields, PacketTable, Tunnels};
 use ipnet::IpNet;
 
 use crate::LabError;
@@ -114,7 +114,8 @@ pub struct RunConfig {
     pub warm_up: Duration,
     /// Tolerable delay, by service name; the empty name is for all others.
     pub tolerances: Vec<(String, Duration)>,
-    /// Time that a core takes to go over to a service, by name; the empty name is for all others. Else as costs say, or 50 us.
+    /// Time that a core takes to go over to a service, by name; the empty name is for all others. Else as costs say, or
+    /// 50 us.
     pub switch_costs: Vec<(String, Duration)>,
     /// Guaranteed share of the cores in millionths, by service name.
     pub guarantees: Vec<(String, u32)>,
@@ -136,6 +137,8 @@ pub struct RunConfig {
     pub flow_timeout: Option<Duration>,
     /// Tunnels that are looked into for the flow of a packet.
     pub tunnels: Tunnels,
+    /// What the hashes of connections are computed from, by which policies steer.
+    pub hash: HashFields,
     /// Packets handed to a worker and not yet done, at most. In the simulator it is one, unless handing over takes time.
     pub in_flight: u32,
     /// Time to hand a packet to an idle core; up to `in_flight` are handed ahead. `None`: no time, and one packet at a time.
@@ -157,8 +160,8 @@ pub struct RunConfig {
 /// An option of a run.
 pub type RunOption = OptionOf<RunConfig>;
 
-/// Every option of a run, in the order in which their values are applied: `clock` changes what `rate` and `in-flight` are by
-/// default, `costs` may look for those of `services`.
+/// Every option of a run, in the order in which their values are applied: `clock` changes what `rate` and `in-flight`
+/// are by default, `costs` may look for those of `services`.
 pub const OPTIONS: &[RunOption] = &[
     RunOption::new(
         "input",
@@ -558,6 +561,16 @@ pub const OPTIONS: &[RunOption] = &[
     .reads(|config, given| given.parsed().map(|tunnels| config.tunnels = tunnels))
     .shows(|config| Some(config.tunnels.to_string())),
     RunOption::new(
+        "hash",
+        "What the hash of a connection is computed from, by which policies steer: protocol, addresses and ports, or \
+         the addresses alone, so that all connections between two hosts have one hash",
+    )
+    .takes(OneOf(&[HashFields::Ports.name(), HashFields::Addresses.name()]), Once)
+    .default(HashFields::Ports.name())
+    .group(TRAFFIC)
+    .reads(|config, given| given.parsed().map(|fields| config.hash = fields))
+    .shows(|config| (config.hash != HashFields::Ports).then(|| config.hash.name().to_owned())),
+    RunOption::new(
         "warmup",
         "Leave packets that arrive within this time after the first out of the figures of delay, lateness, order and fairness",
     )
@@ -728,6 +741,7 @@ mod tests {
             ("bufer", "1", "no option `bufer`; did you mean `buffer`?"),
             ("buffer", "0", "buffer takes 1 to 16777216, not `0`"),
             ("when-full", "tall", "when-full: no value `tall`; did you mean `tail`?"),
+            ("hash", "adresses", "hash: no value `adresses`; did you mean `addresses`?"),
             ("load", "many", "load takes a number, not `many`"),
             ("load", "many%", "load takes a number, not `many%`"),
             ("load", "1e9", "load takes a number from 0.000001 to 1000, 0.9 for example, not 1000000000.0"),

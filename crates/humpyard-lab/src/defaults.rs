@@ -7,7 +7,7 @@ use humpyard_core::policy::Ties;
 use humpyard_core::random::Seed;
 use humpyard_core::unit::WorkUnit;
 use humpyard_policies::spec::PolicySpec;
-use humpyard_traffic::Tunnels;
+use humpyard_traffic::{HashFields, Tunnels};
 
 use crate::choice::host::{Clock, Host};
 use crate::choice::order::OrderChoice;
@@ -73,6 +73,7 @@ impl RunConfig {
             flows: FLOWS,
             flow_timeout: None,
             tunnels: Tunnels::NONE,
+            hash: HashFields::default(),
             in_flight: IN_FLIGHT,
             hand_over: None,
             switch_out: None,

@@ -15,11 +15,11 @@ use humpyard_runtime::{Feed as FrameFeed, Hears, Input, Live, Outcome, Overload,
 use humpyard_services::pass::Pass;
 use humpyard_services::{Factory, prepare};
 use humpyard_sim::{Simulation, Timing};
-use humpyard_traffic::Spread;
 use humpyard_traffic::classify::Granularity;
 use humpyard_traffic::flow::FlowNames;
 use humpyard_traffic::pace::Pacer;
 use humpyard_traffic::source::Source;
+use humpyard_traffic::{HashFields, Spread};
 use humpyard_wire::{FanOutTable, Note, Ports};
 
 use crate::LabError;
@@ -357,7 +357,7 @@ fn feed(
     let pacer = pacer(config, config.cores, control)?;
     let Ports { source, sink, notes } = setup::ports(config)?;
     pass_on(control, &notes);
-    let spread = Spread::new(dispatchers, config.tunnels, config.seed);
+    let spread = Spread::new(dispatchers, config.tunnels, config.seed).with_hash_fields(config.hash);
     Ok((FrameFeed::Shared { source, pacer, spread, sink: several::writes(config).then_some(sink) }, None))
 }
 
@@ -520,6 +520,8 @@ pub(crate) fn services(config: &RunConfig) -> Result<Vec<Option<Factory>>, LabEr
         config.services.iter().map(|choice| is_known(&choice.work).then(|| prepare(&choice.work)).transpose());
     let services: Vec<Option<Factory>> = prepared.collect::<Result<_, _>>()?;
     check_marks(services.iter().flatten(), services.len())?;
+    // A simulation does only the work of services that mark packets.
+    check_connections(config, services.iter().flatten().filter(|factory| factory.marks()))?;
     Ok(services)
 }
 
@@ -543,6 +545,7 @@ pub(crate) fn factories(config: &RunConfig) -> Result<Vec<Factory>, LabError> {
     let prepared = config.services.iter().map(|choice| prepare(&with_mtu(&choice.work, mtu)));
     let factories: Vec<Factory> = prepared.collect::<Result<_, _>>()?;
     check_marks(factories.iter(), factories.len())?;
+    check_connections(config, factories.iter())?;
     Ok(factories)
 }
 
@@ -573,6 +576,21 @@ fn check_marks<'a>(factories: impl Iterator<Item = &'a Factory>, services: usize
         }
     }
     Ok(())
+}
+
+/// Rejects services that keep state for each connection if connections share their hash, by which services know them.
+fn check_connections<'a>(config: &RunConfig, mut factories: impl Iterator<Item = &'a Factory>) -> Result<(), LabError> {
+    if config.hash == HashFields::Ports {
+        return Ok(());
+    }
+    factories.find(|factory| factory.follows_connections()).map_or(Ok(()), |factory| {
+        Err(LabError::option(format!(
+            "@hash {}: all connections between two hosts would share the state that `{}` keeps for each: use @hash {}",
+            config.hash.name(),
+            factory.info().name,
+            HashFields::Ports.name()
+        )))
+    })
 }
 
 /// Time that all cores together were busy.

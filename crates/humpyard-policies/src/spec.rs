@@ -302,6 +302,13 @@ impl PolicySpec {
         self.sharing() == "t-opt"
     }
 
+    /// Whether the core of a packet depends on a hash of its connection. A steering policy of the
+    /// program may look at the hash, too.
+    pub fn hashes(&self) -> bool {
+        let ignore = ["rr", "jsq", "ss", "scr", "flow-slice", "fcfs-thread", "ml", "mlp"];
+        self.own().next().is_some() || self.steering().is_some_and(|name| !ignore.contains(&name))
+    }
+
     /// Whether packets take longer than their service alone, because the policy has them carry more
     /// ([`Steer::further_work`]). Only a simulation models that.
     ///
@@ -452,6 +459,13 @@ mod tests {
             let built = spec.parse::<PolicySpec>().and_then(|spec| spec.build(&config).map(drop));
             assert_eq!(built.unwrap_err().kind(), kind, "{spec}");
         }
+    }
+
+    #[test]
+    fn steering_by_a_hash_is_known() {
+        let hashes = |text: &str| text.parse::<PolicySpec>().unwrap().hashes();
+        assert!(["conn", "steer=hrw/share=drr", "rss++", "ps-hrw", "sprayer"].into_iter().all(hashes));
+        assert!(!["rr", "jsq", "drr", "static", "shinjuku"].into_iter().any(hashes));
     }
 
     #[test]

@@ -66,7 +66,8 @@ fn entry<S: Build>() -> Entry {
 fn prepare_one<S: Build>(pairs: &[(String, String)]) -> Result<Factory, ServiceError> {
     let service = S::new(&S::Params::from_pairs(S::INFO.name, pairs)?)?;
     let (refers_to, weighs) = (service.refers_to(), service.weighs());
-    Ok(Factory { refers_to, weighs, ..Factory::with_info(S::INFO, move || service.clone()) })
+    let follows_connections = service.follows_connections();
+    Ok(Factory { refers_to, weighs, follows_connections, ..Factory::with_info(S::INFO, move || service.clone()) })
 }
 
 /// Returns those parameters that change the service's cost and differ from their defaults, in the order of
@@ -135,6 +136,7 @@ pub struct Factory {
     info: Info,
     refers_to: Vec<ServiceId>,
     weighs: bool,
+    follows_connections: bool,
     make: Arc<dyn Fn() -> Box<dyn Service> + Send + Sync>,
 }
 
@@ -173,7 +175,8 @@ impl Factory {
     }
 
     fn with_info<S: Service + 'static>(info: Info, make: impl Fn() -> S + Send + Sync + 'static) -> Self {
-        Self { info, refers_to: Vec::new(), weighs: false, make: Arc::new(move || Box::new(make())) }
+        let make = Arc::new(move || Box::new(make()) as Box<dyn Service>);
+        Self { info, refers_to: Vec::new(), weighs: false, follows_connections: false, make }
     }
 
     /// Returns the service's description. For a service that is not on the list, only the name is known.
@@ -189,6 +192,11 @@ impl Factory {
     /// Returns whether its marks may set weights.
     pub fn weighs(&self) -> bool {
         self.weighs
+    }
+
+    /// Returns whether it keeps state for each connection, so that connections must have hashes of their own.
+    pub fn follows_connections(&self) -> bool {
+        self.follows_connections
     }
 
     /// Returns whether it may mark packets.
@@ -271,6 +279,13 @@ mod tests {
             assert_eq!(factory.info().name, entry.name);
             factory.make();
         }
+    }
+
+    #[test]
+    fn services_with_a_state_of_connections_say_so() {
+        let follows = |spec: &str| prepare(&spec.parse().unwrap()).unwrap().follows_connections();
+        assert!(["dpi", "l7-filter", "firewall:state=true"].into_iter().all(follows));
+        assert!(!["forward", "firewall", "portscan", "nat64"].into_iter().any(follows));
     }
 
     #[test]

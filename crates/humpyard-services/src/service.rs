@@ -53,7 +53,8 @@ impl Counter {
 pub struct Context {
     /// When a core took the packet, by the clock of the run.
     pub now: Time,
-    /// A keyed hash of its connection, the same in both directions.
+    /// A keyed hash of its connection, the same in both directions. A run may compute it from addresses alone.
+    /// Services that need it to be the connection's own say so: [`Build::follows_connections`].
     pub connection: u64,
     /// Its flow: one direction of the connection. After a flow ends, another flow may get its id.
     pub flow: FlowId,
@@ -104,6 +105,12 @@ pub trait Build: Service + Clone + Sync + 'static {
 
     /// Returns whether its marks may set weights.
     fn weighs(&self) -> bool {
+        false
+    }
+
+    /// Returns whether it keeps state for each [`Context::connection`], so that no two connections may have the
+    /// same one.
+    fn follows_connections(&self) -> bool {
         false
     }
 }

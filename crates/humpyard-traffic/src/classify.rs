@@ -12,6 +12,7 @@ use ipnet::IpNet;
 
 use crate::error::{TrafficError, by_name};
 use crate::flow::{FlowNames, FlowTable, LookupHash};
+use crate::hash_fields::HashFields;
 use crate::header::{FlowKey, Headers, Kind, SteeringHashes};
 pub use crate::matching::Match;
 use crate::pace::CaptureClock;
@@ -70,6 +71,8 @@ pub struct ClassifierConfig {
     pub timeout: Option<Time>,
     /// The tunnels to look into.
     pub tunnels: Tunnels,
+    /// What the hashes for steering are computed from.
+    pub hash: HashFields,
 }
 
 impl Default for ClassifierConfig {
@@ -82,6 +85,7 @@ impl Default for ClassifierConfig {
             seed: Seed::default(),
             timeout: None,
             tunnels: Tunnels::NONE,
+            hash: HashFields::default(),
         }
     }
 }
@@ -190,7 +194,7 @@ impl Classifier {
     /// # Errors
     /// If the limit of flows or the timeout is invalid, or the last rule does not match all remaining packets.
     pub fn new(config: ClassifierConfig) -> Result<Self, TrafficError> {
-        let ClassifierConfig { flows, granularity, rules, local, seed, timeout, tunnels } = config;
+        let ClassifierConfig { flows, granularity, rules, local, seed, timeout, tunnels, hash } = config;
         check_rules(&rules)?;
         let one_more = |id: &dyn Fn(&Rule) -> usize| rules.iter().map(|rule| id(rule) + 1).max().unwrap_or(0);
         let clients_max = match granularity {
@@ -208,7 +212,7 @@ impl Classifier {
             }
         };
         // The table comes first, because it checks the limits.
-        let table = FlowTable::new(flows, seed)?.with_timeout(timeout)?;
+        let table = FlowTable::new(flows, seed)?.with_timeout(timeout)?.with_hash_fields(hash);
         let by_flow = matches!(granularity, Granularity::Flow | Granularity::Connection);
         let is_weighed = |Outcome { weight, link_weight, .. }| (weight, link_weight) != (Weight::ONE, Weight::ONE);
         let weighs = by_flow && rules.iter().any(|rule| is_weighed(rule.outcome));
@@ -622,6 +626,22 @@ mod tests {
                 elsewhere.release(&found.packet);
             }
         }
+    }
+
+    /// Flows and connections are those that they are by ports.
+    #[test]
+    fn hashes_of_addresses_leave_flows_and_connections_alone() {
+        let granularity = Granularity::Connection;
+        let config = ClassifierConfig { flows: 8, granularity, hash: HashFields::Addresses, ..Default::default() };
+        let mut classifier = Classifier::new(config).unwrap();
+        let mut packet = |from, to| classifier.classify(&udp(from, to)).unwrap().packet;
+        let [there, back] = [packet((1, 10), (2, 20)), packet((2, 20), (1, 10))];
+        let [next, elsewhere] = [packet((1, 11), (2, 20)), packet((1, 10), (3, 20))];
+        assert_eq!([there, back, next, elsewhere].map(|packet| packet.flow.0), [0, 1, 2, 3]);
+        assert_eq!([there, back, next, elsewhere].map(|packet| packet.client.0), [0, 0, 1, 2]);
+        let hashes = |packet: Packet| (packet.key, packet.rss);
+        assert_eq!([hashes(back), hashes(next)], [hashes(there); 2]);
+        assert_ne!(hashes(elsewhere), hashes(there));
     }
 
     #[test]

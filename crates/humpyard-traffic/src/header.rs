@@ -13,6 +13,7 @@ use humpyard_core::random::Seed;
 use siphasher::sip::SipHasher13;
 
 use crate::capture;
+use crate::hash_fields::HashFields;
 use crate::tunnel::{Carried, Tunnels};
 
 /// The network protocol of a flow.
@@ -602,7 +603,8 @@ fn by_version(packet: &[u8]) -> u16 {
     }
 }
 
-/// The two hashes for steering, the same in both directions of a connection.
+/// The two hashes for steering, the same in both directions of a connection. [`HashFields`] says whether its
+/// ports count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SteeringHashes {
     /// SipHash-1-3 of the connection under a key drawn from the seed, so that an attacker cannot predict it.
@@ -620,6 +622,8 @@ const IPV4_KEY_BYTES: usize = 4 + 4 + 2 + 2 + 1 + 4;
 pub struct KeyHasher {
     sip: SipHasher13,
     toeplitz: Toeplitz,
+    /// What the hashes for steering are computed from.
+    fields: HashFields,
 }
 
 impl KeyHasher {
@@ -627,7 +631,13 @@ impl KeyHasher {
     pub fn new(seed: Seed) -> Self {
         let mut random = seed.stream("traffic/flow-key");
         let sip = SipHasher13::new_with_keys(random.bits(), random.bits());
-        Self { sip, toeplitz: Toeplitz::new(&TOEPLITZ_KEY) }
+        Self { sip, toeplitz: Toeplitz::new(&TOEPLITZ_KEY), fields: HashFields::default() }
+    }
+
+    /// Sets what the hashes for steering are computed from.
+    #[must_use]
+    pub fn with_fields(self, fields: HashFields) -> Self {
+        Self { fields, ..self }
     }
 
     /// Returns the hash of this key, which depends on the direction.
@@ -643,7 +653,7 @@ impl KeyHasher {
 
     /// Returns the hashes for steering packets of this flow: those of its connection.
     pub fn steering(&self, key: &FlowKey) -> SteeringHashes {
-        let connection = key.connection();
+        let connection = self.fields.of(key);
         let key = self.flow(&connection);
         let rss = match connection.network {
             Network::Other { .. } => key as u32,

@@ -3,6 +3,7 @@
 use humpyard_core::frame::Frame;
 use humpyard_core::random::Seed;
 
+use crate::hash_fields::HashFields;
 use crate::header::{Headers, KeyHasher};
 use crate::tunnel::Tunnels;
 
@@ -11,12 +12,14 @@ use crate::tunnel::Tunnels;
 ///
 /// Connections are those of the [`Classifier`](crate::Classifier). A packet in a tunnel to look into belongs to
 /// the inner connection. All fragments between two addresses belong together. Packets that are not IP are
-/// distinguished by link, type and hardware addresses.
+/// distinguished by link, type and hardware addresses. With [`HashFields::Addresses`], all connections between two
+/// hosts go to the same one.
 #[derive(Clone, Debug)]
 pub struct Spread {
     dispatchers: u64,
     tunnels: Tunnels,
     hasher: KeyHasher,
+    fields: HashFields,
 }
 
 impl Spread {
@@ -24,13 +27,20 @@ impl Spread {
     /// seed of the run.
     pub fn new(dispatchers: usize, tunnels: Tunnels, seed: Seed) -> Self {
         let seed = Seed(seed.stream("traffic/spread").bits());
-        Self { dispatchers: dispatchers.max(1) as u64, tunnels, hasher: KeyHasher::new(seed) }
+        let (hasher, fields) = (KeyHasher::new(seed), HashFields::default());
+        Self { dispatchers: dispatchers.max(1) as u64, tunnels, hasher, fields }
+    }
+
+    /// Sets what the hash is computed from, as in the classifiers of the dispatchers.
+    #[must_use]
+    pub fn with_hash_fields(self, fields: HashFields) -> Self {
+        Self { fields, ..self }
     }
 
     /// Returns the dispatcher of this frame, from 0. O(1).
     #[inline]
     pub fn dispatcher(&self, frame: &Frame) -> usize {
-        let key = Headers::parse_inside(frame, self.tunnels).key.connection();
+        let key = self.fields.of(&Headers::parse_inside(frame, self.tunnels).key);
         ((u128::from(self.hasher.flow(&key)) * u128::from(self.dispatchers)) >> 64) as usize
     }
 }
@@ -38,7 +48,10 @@ impl Spread {
 #[cfg(test)]
 #[allow(clippy::print_stderr, reason = "a test that skips must say so")]
 mod tests {
-    use std::collections::HashMap;
+    use std::collections::{BTreeSet, HashMap};
+
+    use etherparse::PacketBuilder;
+    use humpyard_core::frame::LinkType;
 
     use super::*;
     use crate::classify::{Classifier, ClassifierConfig, Granularity};
@@ -102,6 +115,24 @@ mod tests {
             // Five standard deviations of a uniform draw.
             assert!((count - mean).abs() < 5.0 * (mean * 0.75).sqrt() + 1.0, "{dispatcher}: {count} of {mean}");
         }
+    }
+
+    #[test]
+    fn connections_between_two_hosts_stay_together_by_addresses() {
+        let packet = |ends: [[u8; 4]; 2], ports: [u16; 2]| {
+            let mut data = Vec::new();
+            PacketBuilder::ipv4(ends[0], ends[1], 64).udp(ports[0], ports[1]).write(&mut data, b"hump").unwrap();
+            Frame { link: LinkType::RawIp, wire_length: data.len() as u32, data, ..Frame::default() }
+        };
+        let (client, server) = ([198, 18, 0, 1], [198, 18, 0, 2]);
+        let by_ports = Spread::new(4, Tunnels::NONE, Seed(7));
+        let by_addresses = by_ports.clone().with_hash_fields(HashFields::Addresses);
+        let used = |spread: &Spread| {
+            let there = (0..100).map(|n| packet([client, server], [5_000 + n, 53]));
+            let back = (0..100).map(|n| packet([server, client], [53, 5_000 + n]));
+            there.chain(back).map(|frame| spread.dispatcher(&frame)).collect::<BTreeSet<_>>().len()
+        };
+        assert_eq!((used(&by_ports), used(&by_addresses)), (4, 1));
     }
 
     /// If the spread agreed with the steering, each dispatcher would get only part of the hashes, and use only

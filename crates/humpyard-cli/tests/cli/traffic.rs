@@ -177,3 +177,53 @@ fn cores_have_like_parts_of_generated_flows_whatever_hashes_them() {
         }
     }
 }
+
+/// Returns a capture of two hosts that have 100 connections over UDP, with ten packets of each in both directions.
+fn two_hosts() -> Vec<u8> {
+    let mut capture = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 101, 0, 0, 0];
+    let (client, server) = ([198, 18, 0, 1], [198, 18, 0, 2]);
+    for n in 0..1000u32 {
+        let port = [19, (n / 2 % 100) as u8];
+        let (ends, ports) =
+            if n % 2 == 0 { ([client, server], [port, [0, 53]]) } else { ([server, client], [[0, 53], port]) };
+        capture.extend([0, 10 * n, 28, 28].iter().flat_map(|word| word.to_le_bytes()));
+        capture.extend([0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0]);
+        capture.extend(ends.concat());
+        capture.extend([&ports.concat()[..], &[0, 8, 0, 0]].concat());
+    }
+    capture
+}
+
+#[test]
+fn two_hosts_have_one_core_by_the_hash_of_their_addresses() {
+    let directory = directory();
+    let at = directory.path();
+    std::fs::write(at.join("in.pcap"), two_hosts()).unwrap();
+    let used = |result: &Value| {
+        assert_balanced(result);
+        // Flows stay flows.
+        assert_eq!((number(result, "/packets/in"), number(result, "/flows")), (1000, 200));
+        let cores = result["cores_detail"].as_array().expect("cores");
+        cores.iter().filter(|core| number(core, "/packets") > 0).count()
+    };
+    for words in [
+        "sim --cores 4 --policy hrw",
+        "sim --cores 4 --policy conn",
+        "run --workers 4 --policy conn",
+        "run --workers 4 --policy hrw --dispatchers 2",
+    ] {
+        let of = |hash: &str| document(at, &format!("{words} --input in.pcap {hash}"));
+        let (by_default, by_ports, by_addresses) = (of(""), of("--hash ports"), of("--hash addresses"));
+        assert_eq!((used(&by_default), used(&by_ports), used(&by_addresses)), (4, 4, 1), "{words}");
+        let shown = [&by_default, &by_ports, &by_addresses].map(|result| result["options"].get("hash").cloned());
+        assert_eq!(shown, [None, None, Some("addresses".into())], "{words}");
+    }
+    let compared = document(at, "compare --input in.pcap --cores 4 --policy hrw --policy conn --hash addresses");
+    assert!(compared["runs"].as_array().expect("runs").iter().all(|run| used(run) == 1), "{compared:#}");
+    std::fs::write(at.join("run.toml"), "input = \"in.pcap\"\npolicy = \"hrw\"\ncores = 4\nhash = \"addresses\"\n")
+        .unwrap();
+    assert_eq!(used(&document(at, "sim --config run.toml")), 1);
+    assert!(good(at, "check run.toml --for sim").out.contains("addresses"));
+    let warned = run(at, &["sim", "--config", "run.toml", "--policy", "jsq"]);
+    warned.assert_one_line(&["warning", "--hash addresses does nothing under `jsq`"]);
+}

@@ -63,6 +63,7 @@ fn without_being_asked_hash_policies_have_no_dispatcher() {
         ("--policy rss++ --workers 2", 1),
         ("--policy drr --workers 2", 1),
         ("--policy hrw --workers 2 --inner gre", 1),
+        ("--policy hrw --workers 2 --hash addresses", 1),
     ] {
         let document = run(&line.middle, &format!("--input iface:ma --output iface:mb --for 100ms {options}"));
         assert_eq!(document["dispatchers"].as_u64().unwrap_or(1), dispatchers, "{options}");

@@ -7,6 +7,7 @@ use humpyard_core::policy::{CoreView, Steer, View};
 use humpyard_core::random::Seed;
 use humpyard_core::unit::Time;
 use humpyard_runtime::processors;
+use humpyard_traffic::HashFields;
 use humpyard_traffic::classify::Granularity;
 use humpyard_traffic::tunnel::Tunnels;
 use humpyard_wire::{BUCKETS, FannedOut, may_share};
@@ -150,6 +151,7 @@ pub(crate) fn why_not(config: &RunConfig) -> Option<String> {
         ("--contexts", config.contexts > 1),
         ("--split", config.split.is_some()),
         ("--inner", config.tunnels != Tunnels::NONE),
+        ("--hash addresses", config.hash == HashFields::Addresses),
         ("--weights", !config.weights.is_empty() && by_order),
         ("--topology", config.topology.is_some()),
     ];
@@ -207,6 +209,7 @@ mod tests {
         assert!(why(&RunConfig { input: "xdp:a".to_owned(), ..config("hrw") }).contains("iface:"));
         assert!(why(&RunConfig { output: "out.pcap".to_owned(), ..config("hrw") }).contains("out.pcap"));
         assert!(why(&RunConfig { contexts: 2, ..config("hrw") }).contains("--contexts"));
+        assert!(why(&RunConfig { hash: HashFields::Addresses, ..config("hrw") }).contains("--hash addresses"));
         assert_eq!(why_not(&RunConfig { journal: Some("j".into()), ..config("hrw") }), None);
         assert!(why(&RunConfig { clock: Clock::Virtual, ..config("hrw") }).contains("threads"));
     }

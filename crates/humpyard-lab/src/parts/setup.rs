@@ -93,6 +93,7 @@ pub fn classifier(config: &RunConfig) -> Result<Classifier, LabError> {
         seed: config.seed,
         timeout: config.flow_timeout.map(time),
         tunnels: config.tunnels,
+        hash: config.hash,
     };
     Ok(Classifier::new(classifier)?)
 }

@@ -122,6 +122,9 @@ class SimulateOptions(TypedDict, total=False):
     [default: never]."""
     inner: Text
     """Tunnels to look into, for the flow inside: gre, vxlan, gtp-u, ip-in-ip, separated by commas, or all."""
+    hash: Literal["ports", "addresses"]
+    """What the hash of a connection is computed from, by which policies steer: protocol, addresses and ports, or
+    the addresses alone, so that all connections between two hosts have one hash."""
     warmup: Text
     """Leave packets that arrive within this time after the first out of the figures of delay, lateness, order
     and fairness."""
@@ -239,6 +242,9 @@ class RunOptions(TypedDict, total=False):
     [default: never]."""
     inner: Text
     """Tunnels to look into, for the flow inside: gre, vxlan, gtp-u, ip-in-ip, separated by commas, or all."""
+    hash: Literal["ports", "addresses"]
+    """What the hash of a connection is computed from, by which policies steer: protocol, addresses and ports, or
+    the addresses alone, so that all connections between two hosts have one hash."""
     warmup: Text
     """Leave packets that arrive within this time after the first out of the figures of delay, lateness, order
     and fairness."""
@@ -379,6 +385,9 @@ class CompareOptions(TypedDict, total=False):
     [default: never]."""
     inner: Text
     """Tunnels to look into, for the flow inside: gre, vxlan, gtp-u, ip-in-ip, separated by commas, or all."""
+    hash: Literal["ports", "addresses"]
+    """What the hash of a connection is computed from, by which policies steer: protocol, addresses and ports, or
+    the addresses alone, so that all connections between two hosts have one hash."""
     warmup: Text
     """Leave packets that arrive within this time after the first out of the figures of delay, lateness, order
     and fairness."""

@@ -197,6 +197,10 @@ impl Build for Dpi {
         let table = Arc::new(Table::new(&params.deny)?);
         Ok(Self::with(table, params.packets as u8, params.bytes as usize, params.connections as usize))
     }
+
+    fn follows_connections(&self) -> bool {
+        true
+    }
 }
 
 impl Dpi {

@@ -180,6 +180,10 @@ impl Build for Firewall {
         let table = Arc::new(Table { rules, index, otherwise: params.otherwise, inside, allowed });
         Ok(Self { table, decided, established: 0, assemblies: Vec::new() })
     }
+
+    fn follows_connections(&self) -> bool {
+        self.table.allowed.is_some()
+    }
 }
 
 impl Table {

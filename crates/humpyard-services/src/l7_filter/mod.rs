@@ -198,6 +198,10 @@ impl Build for L7Filter {
     fn weighs(&self) -> bool {
         self.shared.actions.weigh()
     }
+
+    fn follows_connections(&self) -> bool {
+        true
+    }
 }
 
 impl L7Filter {

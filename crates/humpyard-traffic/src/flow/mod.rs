@@ -24,6 +24,7 @@ use self::index::Index;
 use self::known::KnownFlows;
 pub(crate) use self::lookup_hash::LookupHash;
 use crate::error::TrafficError;
+use crate::hash_fields::HashFields;
 use crate::header::{FlowKey, KeyHasher, Network, SteeringHashes};
 use crate::source::Numbered;
 
@@ -238,6 +239,13 @@ impl FlowTable {
         }
         self.timeout = timeout;
         Ok(self)
+    }
+
+    /// Sets what the hashes for steering are computed from: see [`Self::steering`].
+    #[must_use]
+    pub fn with_hash_fields(mut self, fields: HashFields) -> Self {
+        self.hasher = self.hasher.with_fields(fields);
+        self
     }
 
     /// Returns whether flows have an idle timeout.
