@@ -240,6 +240,7 @@ family! {
         Concord(share::concord::Concord),
         Edf(share::edf::Edf),
         Srpt(share::srpt::Srpt),
+        NfvNice(share::nfvnice::NfvNice),
     ]
     visited by ShareVisitor
 }

@@ -115,6 +115,15 @@ impl<Q: Share> Share for Checked<Q> {
         self.share.merges_clients()
     }
 
+    fn serves_services(&self) -> bool {
+        self.share.serves_services()
+    }
+
+    fn admits(&mut self, now: Time, packet: &Packet) -> bool {
+        self.advance(now);
+        self.share.admits(now, packet)
+    }
+
     fn prefers_cores(&self) -> bool {
         self.share.prefers_cores()
     }

@@ -289,8 +289,9 @@ fn host_line(assumed: &AssumedResult) -> String {
 
 fn packet_lines(run: &RunResult, live: bool) -> Vec<String> {
     let packets = &run.packets;
+    let wasted = packets.wasted.map_or_else(String::new, |wasted| format!(", {wasted} after work on them"));
     let came = format!(
-        "{} in = {} processed + {} held + {} dropped",
+        "{} in = {} processed + {} held + {} dropped{wasted}",
         packets.arrived,
         packets.processed,
         packets.held,

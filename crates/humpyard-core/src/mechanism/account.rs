@@ -9,7 +9,8 @@ pub enum DropReason {
     #[default]
     /// The run held its maximum number of packets.
     BufferFull,
-    /// The packet's queue held its maximum number of packets.
+    /// The packet's queue held its maximum number of packets; or a policy with backpressure let no packet of its chain
+    /// in, because the queue of one of its services was almost full.
     QueueFull,
     /// The packet's client had its maximum number of packets waiting.
     ClientFull,
@@ -43,6 +44,8 @@ pub struct Account {
     pub processed: u64,
     /// Packets waiting or in service now.
     pub held: u64,
+    /// Packets dropped after a service had worked on them: the work was for nothing.
+    pub wasted: u64,
     dropped: [u64; DropReason::ALL.len()],
 }
 
@@ -67,6 +70,7 @@ impl Account {
         self.arrived += other.arrived;
         self.processed += other.processed;
         self.held += other.held;
+        self.wasted += other.wasted;
         self.dropped.iter_mut().zip(&other.dropped).for_each(|(sum, other)| *sum += other);
     }
 

@@ -38,7 +38,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             return Arrival::Queued(self.hold_back(packet));
         }
         let queue = self.queue_of(target, packet.service);
-        if !PLAIN && let Some(reason) = self.make_room(now, queue, packet.client, is_full) {
+        if !PLAIN && let Some(reason) = self.find_room(now, queue, &packet, is_full) {
             if let (Some(steer), Some(target)) = (self.steer.as_mut(), target) {
                 steer.policy.on_drop(now, target, &packet);
             }
@@ -341,7 +341,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     pub(super) fn join_or_drop(&mut self, now: Time, slot: Slot, target: Option<Target>) {
         let packet = self.slab.get(slot).packet;
         let queue = self.queue_of(target, packet.service);
-        match self.make_room(now, queue, packet.client, false) {
+        match self.make_room(now, queue, &packet, false) {
             None => self.join::<false>(now, slot, target, queue),
             Some(reason) => {
                 if let (Some(steer), Some(target)) = (self.steer.as_mut(), target) {

@@ -62,6 +62,7 @@ pub(super) struct Plan {
     pub(super) cores: usize,
     pub(super) contexts: usize,
     pub(super) clients: usize,
+    pub(super) services: usize,
     pub(super) flows: usize,
     pub(super) flow_order: FlowOrder,
     pub(super) limits: Limits,
@@ -83,6 +84,7 @@ impl Plan {
             cores: config.cores,
             contexts: config.contexts,
             clients: config.clients,
+            services: config.services.len(),
             flows: config.flows,
             flow_order: config.flow_order,
             limits: config.limits,
@@ -109,7 +111,7 @@ impl Plan {
     pub(super) fn queue<Q: Share>(&self, share: Q, pulling: usize) -> Queue<Q> {
         let keep_order = self.flow_order == FlowOrder::Hold && pulling > 1;
         let kind = QueueKind { keep_order, push_out: self.push_out, by_age: self.by_age };
-        Queue::new(share, self.clients, self.cores, kind)
+        Queue::new(share, self.clients, self.services, self.cores, kind)
     }
 
     /// Returns the target that this queue belongs to; needs a steering policy.
@@ -130,7 +132,7 @@ impl Plan {
 
 /// Rejects too many queue entries: a queue that distinguishes clients has a place for each.
 pub(super) fn check_memory(share: &impl Share, queues: usize, clients: usize) -> Result<(), BuildError> {
-    if !share.merges_clients() && queues.saturating_mul(clients) > PLACES_MAX {
+    if !share.merges_clients() && !share.serves_services() && queues.saturating_mul(clients) > PLACES_MAX {
         return Err(BuildError::too_large(format!(
             "{queues} queues with places for {clients} clients each need too much memory: have fewer clients or cores, or \
              share by `fcfs`"

@@ -51,7 +51,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     }
 
     /// Whether the run has none of the rare features: chains, split flows, limits of queues or
-    /// clients, cores with several queues, preemption, a journal.
+    /// clients, cores with several queues, clients that are services, preemption, a journal.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         self.is_plain
@@ -80,6 +80,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let is_unlimited = queue == u32::MAX && client == u32::MAX && !self.plan.push_out;
         let is_narrow = self.cores.iter().all(|core| core.pulls == 1);
         let is_direct = self.plan.chains.is_empty() && self.split.is_none();
-        is_unlimited && is_narrow && is_direct && self.turns.is_none() && self.journal.is_none()
+        let by_client = self.queues.iter().all(|queue| !queue.share.serves_services());
+        is_unlimited && is_narrow && is_direct && by_client && self.turns.is_none() && self.journal.is_none()
     }
 }

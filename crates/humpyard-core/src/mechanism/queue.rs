@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::slab::{Entry, NONE, Slab};
-use crate::id::{ClientId, CoreId, IdVec, QueueId, Slot};
+use crate::id::{ClientId, CoreId, Id, IdVec, QueueId, Slot};
 use crate::packet::Packet;
 use crate::policy::Share;
 use crate::storage::{IdSet, IndexedHeap};
@@ -77,6 +77,8 @@ pub(super) struct Queue<Q> {
     /// The cores that have room and found nothing, since the queue last changed.
     refused: IdSet<CoreId>,
     merged: bool,
+    /// Whether the clients are the services: [`Share::serves_services`].
+    by_service: bool,
     /// Whether a client's next head is offered only when the packet before it is complete.
     one_at_a_time: bool,
     /// The clients by packets waiting, most first; kept if the longest line loses packets.
@@ -97,6 +99,7 @@ impl<Q> Queue<Q> {
             free: self.free,
             refused: self.refused,
             merged: self.merged,
+            by_service: self.by_service,
             one_at_a_time: self.one_at_a_time,
             longest: self.longest,
         }
@@ -104,10 +107,17 @@ impl<Q> Queue<Q> {
 }
 
 impl<Q: Share> Queue<Q> {
-    pub(super) fn new(share: Q, clients: usize, cores: usize, kind: QueueKind) -> Self {
+    /// `clients` and `services` are how many there can be.
+    pub(super) fn new(share: Q, clients: usize, services: usize, cores: usize, kind: QueueKind) -> Self {
         let QueueKind { keep_order, push_out, by_age } = kind;
-        let merged = share.merges_clients();
-        let clients = if merged { 1 } else { clients };
+        let (merged, by_service) = (share.merges_clients(), share.serves_services());
+        let clients = if merged {
+            1
+        } else if by_service {
+            services
+        } else {
+            clients
+        };
         Self {
             share,
             backlogs: IdVec::from_fn(clients, |_| Backlog::EMPTY),
@@ -119,15 +129,27 @@ impl<Q: Share> Queue<Q> {
             free: IdSet::new(cores),
             refused: IdSet::new(cores),
             merged,
+            by_service,
             one_at_a_time: keep_order && !merged,
             longest: push_out.then(|| IndexedHeap::new(clients)),
         }
     }
 
-    /// The client that the sharing policy charges for a packet of `client`.
+    /// Returns the client that the sharing policy charges for this packet. `PLAIN`: clients are not services.
     #[inline]
-    pub(super) fn charged(&self, client: ClientId) -> ClientId {
+    pub(super) fn charged<const PLAIN: bool>(&self, packet: &Packet) -> ClientId {
+        let client = if !PLAIN && self.by_service { ClientId(u32::from(packet.service.0)) } else { packet.client };
         if self.merged { ClientId(0) } else { client }
+    }
+
+    /// Whether clients are those of the configuration.
+    fn has_own_clients(&self) -> bool {
+        !self.merged && !self.by_service
+    }
+
+    /// Whether a packet that arrives may come in.
+    pub(super) fn admits(&mut self, now: Time, packet: &Packet) -> bool {
+        !self.by_service || self.share.admits(now, packet)
     }
 
     /// Packets of this client waiting.
@@ -224,7 +246,7 @@ impl<Q: Share> Queue<Q> {
             self.link(slot, slab);
         }
         let entry = slab.get_mut(slot);
-        let client = self.charged(entry.packet.client);
+        let client = self.charged::<PLAIN>(&entry.packet);
         let backlog = &mut self.backlogs[client];
         (entry.queue, entry.foreign, entry.charged) = (id, false, client);
         entry.joined = self.joined;
@@ -268,7 +290,7 @@ impl<Q: Share> Queue<Q> {
     /// Stops reporting packets of this client to the sharing policy, and takes back the known ones,
     /// except a head that was offered. To the policy it looks like a client that sends no more.
     pub(super) fn withhold(&mut self, now: Time, client: ClientId, slab: &Slab) {
-        if self.merged {
+        if !self.has_own_clients() {
             return;
         }
         self.backlogs[client].withheld = true;
@@ -285,7 +307,7 @@ impl<Q: Share> Queue<Q> {
 
     /// Ends the withholding of the client: its packets now arrive for the sharing policy.
     pub(super) fn release(&mut self, now: Time, client: ClientId, slab: &Slab) {
-        if self.merged {
+        if !self.has_own_clients() {
             return;
         }
         self.backlogs[client].withheld = false;
@@ -441,7 +463,7 @@ impl<Q: Share> Queue<Q> {
         core::mem::swap(&mut fresh.refused, &mut self.refused);
         let mut waiting: Vec<Slot> = self.waiting_slots(slab).collect();
         waiting.sort_unstable_by_key(|&slot| slab.get(slot).joined);
-        if !self.merged && !fresh.merged {
+        if self.has_own_clients() && fresh.has_own_clients() {
             for client in self.backlogs.ids() {
                 fresh.backlogs[client].withheld = self.backlogs[client].withheld;
             }
@@ -449,7 +471,7 @@ impl<Q: Share> Queue<Q> {
         *self = fresh;
         for &slot in in_service {
             let entry = slab.get_mut(slot);
-            entry.charged = self.charged(entry.packet.client);
+            entry.charged = self.charged::<false>(&entry.packet);
             entry.foreign = true;
             self.backlogs[entry.charged].foreign += 1;
         }
@@ -462,7 +484,7 @@ impl<Q: Share> Queue<Q> {
     }
 
     pub(super) fn end_client(&mut self, now: Time, client: ClientId) {
-        if self.merged {
+        if !self.has_own_clients() {
             return;
         }
         let Backlog { waiting, in_service, foreign, .. } = self.backlogs[client];
@@ -470,9 +492,10 @@ impl<Q: Share> Queue<Q> {
         self.share.on_client_end(now, client);
     }
 
-    /// Sets the weight of a client; merged clients have no weights of their own.
+    /// Sets the weight of a client; merged clients have no weights of their own, and clients beyond the services none
+    /// where clients are services.
     pub(super) fn set_weight(&mut self, now: Time, client: ClientId, weight: Weight) {
-        if !self.merged {
+        if !self.merged && client.index() < self.backlogs.len() {
             self.share.set_weight(now, client, weight);
         }
     }

@@ -4,17 +4,28 @@ use super::account::DropReason;
 use super::answer::Arrival;
 use super::scheduler::Scheduler;
 use crate::id::{ClientId, QueueId, Slot};
+use crate::packet::Packet;
 use crate::policy::{Allocate, Share, Steer, Target};
 use crate::unit::Time;
 
 impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
-    /// Finds room for a packet of this client in this queue; where that is configured, it pushes
+    /// Finds room for a packet that arrives, unless the sharing policy refuses it. Returns why it is dropped.
+    /// `None`: it may come in.
+    #[inline]
+    pub(super) fn find_room(&mut self, now: Time, queue: QueueId, packet: &Packet, full: bool) -> Option<DropReason> {
+        if !self.queues[queue].admits(now, packet) {
+            return Some(DropReason::QueueFull);
+        }
+        self.make_room(now, queue, packet, full)
+    }
+
+    /// Finds room for this packet in this queue; where that is configured, it pushes
     /// out another packet. `full` says whether the whole run has no room. Returns why there is no
     /// room. `None`: there is room.
     #[inline]
-    pub(super) fn make_room(&mut self, now: Time, queue: QueueId, client: ClientId, full: bool) -> Option<DropReason> {
+    pub(super) fn make_room(&mut self, now: Time, queue: QueueId, packet: &Packet, full: bool) -> Option<DropReason> {
         let state = &self.queues[queue];
-        let charged = state.charged(client);
+        let charged = state.charged::<false>(packet);
         if self.plan.limits.client != u32::MAX && state.waiting_of(charged) >= self.plan.limits.client {
             return Some(DropReason::ClientFull);
         }
@@ -58,6 +69,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let (packet, stamp) = (entry.packet, entry.stamp);
         self.account.on_drop(reason);
         self.account.held -= 1;
+        self.account.wasted += u64::from(packet.hop > 0);
         if let Some(exit) = &mut self.exit {
             exit.on_gone(now, &packet, stamp);
             self.follow_exit();

@@ -40,6 +40,20 @@ pub trait Share: Policy {
         false
     }
 
+    /// Whether the clients are the services: a packet belongs to the service that it waits for, at each hop of its
+    /// chain, and the client with the number of a service is that service. Its weight is that of the client.
+    ///
+    /// Asked once, and false if the policy merges clients.
+    fn serves_services(&self) -> bool {
+        false
+    }
+
+    /// Whether a packet that arrives may come in; if not, it is dropped. Asked only of a policy whose clients are
+    /// services ([`Share::serves_services`]), and not at the later hops of a chain.
+    fn admits(&mut self, _now: Time, _packet: &Packet) -> bool {
+        true
+    }
+
     /// Whether [`Share::pick`] may return `None` for one core and a client for another. Called
     /// often: return a constant.
     fn prefers_cores(&self) -> bool {

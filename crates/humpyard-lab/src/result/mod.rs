@@ -203,6 +203,9 @@ pub struct PacketCounts {
     /// Packets that the scheduler or an interface dropped before their last service was complete,
     /// by reason.
     pub dropped: BTreeMap<&'static str, u64>,
+    /// Of these, packets on which an earlier service of their chain had worked. Absent: there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wasted: Option<u64>,
     /// Packets that services made, such as ICMP errors.
     pub generated: u64,
     /// Packets that ended at a service as intended, such as decoded parity.
@@ -335,6 +338,7 @@ impl PacketCounts {
             forwarded: account.processed,
             held: account.held,
             dropped: dropped.filter(|&(_, count)| count > 0).collect(),
+            wasted: Some(account.wasted).filter(|&wasted| wasted > 0),
             generated: 0,
             consumed: 0,
             held_out: 0,

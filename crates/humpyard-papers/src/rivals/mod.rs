@@ -4,6 +4,7 @@
 mod jbsq;
 mod load;
 mod machine;
+mod nfvnice;
 mod ovs;
 mod paper;
 mod preemption;
@@ -16,5 +17,13 @@ use crate::harness::Experiment;
 
 /// Every experiment with rivals.
 pub(super) fn experiments() -> Vec<&'static dyn Experiment> {
-    vec![&slowdown::Slowdown, &preemption::Preemption, &jbsq::HandOver, &rss::Buckets, &ovs::Queues, &scr::Skew]
+    vec![
+        &slowdown::Slowdown,
+        &preemption::Preemption,
+        &jbsq::HandOver,
+        &rss::Buckets,
+        &ovs::Queues,
+        &scr::Skew,
+        &nfvnice::Backpressure,
+    ]
 }

@@ -17,6 +17,7 @@ pub mod lap;
 pub mod linux24;
 pub mod linux_o1;
 pub mod lottery;
+pub mod nfvnice;
 pub mod ps;
 pub mod qfq;
 pub mod qfq_plus;

@@ -148,6 +148,12 @@ impl Share for Sfq {
 }
 
 impl Sfq {
+    /// Returns the weight of a client.
+    #[cfg(test)]
+    pub(super) fn weight(&self, id: ClientId) -> u32 {
+        self.clients[id].weight().get()
+    }
+
     /// Files a client under the start tag of its head.
     fn make_ready(&mut self, id: ClientId) {
         self.ready.set(id, self.clients[id].start().tag());

@@ -4,7 +4,7 @@ use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, FlowId, Id, Slot};
 use humpyard_core::mechanism::{FlowOrder, Limits, Never, Scheduler, WhenFull};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::Family;
+use humpyard_core::policy::{Family, Share};
 use humpyard_core::random::{Random, Seed};
 use humpyard_core::unit::Time;
 use humpyard_policies::registry::AnyShare;
@@ -41,7 +41,8 @@ impl Host {
             ..SchedulerConfig::default()
         };
         let build = || spec.parse::<PolicySpec>().expect("a registered policy").build_share(&config);
-        let merges = humpyard_core::policy::Share::merges_clients(&build().expect("a valid set-up"));
+        let one = build().expect("a valid set-up");
+        let merges = one.merges_clients() || one.serves_services();
         let share = || Ok(Checked::new(build()?, promises(spec)));
         Self {
             scheduler: Scheduler::new(&config, None, None, share).expect("a valid set-up"),

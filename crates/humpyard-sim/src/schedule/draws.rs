@@ -392,7 +392,8 @@ impl Drawn {
 /// Whether the policy can run without the mechanism: it distinguishes clients, and the
 /// configuration needs no check.
 fn can_be_direct(policy: &AnyShare, setup: &SchedulerConfig) -> bool {
-    !policy.merges_clients() && (1..=usize::from(u16::MAX)).contains(&setup.cores) && setup.clients <= DIRECT_MAX
+    let has_clients = !policy.merges_clients() && !policy.serves_services();
+    has_clients && (1..=usize::from(u16::MAX)).contains(&setup.cores) && setup.clients <= DIRECT_MAX
 }
 
 /// With more clients, the mechanism checks whether there is memory for them.

@@ -56,7 +56,8 @@ impl<Q: Share> Sharing<Q> {
     /// Makes a host without packets, whose clients are visited in this order. Each client can hold
     /// four packets.
     pub fn new(policy: Q, order: Vec<ClientId>) -> Self {
-        let merged = policy.merges_clients();
+        // Packets of one service are one client's, too.
+        let merged = policy.merges_clients() || policy.serves_services();
         let place = |at| HeldPacket { packet: Packet::default(), next: at + 1 };
         Self {
             policy,
