@@ -1,6 +1,7 @@
 //! The rivals of the specification: policies with a central queue, a bounded queue, a quantum, a
 //! table of buckets or histories.
 
+mod caladan;
 mod jbsq;
 mod load;
 mod machine;
@@ -25,5 +26,6 @@ pub(super) fn experiments() -> Vec<&'static dyn Experiment> {
         &ovs::Queues,
         &scr::Skew,
         &nfvnice::Backpressure,
+        &caladan::TailGoal,
     ]
 }
