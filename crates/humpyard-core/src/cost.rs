@@ -98,6 +98,8 @@ pub struct CostModel {
     costs: IdVec<ServiceId, LinearCost>,
     /// How long a packet of each service waits for memory after it was computed.
     stalls: IdVec<ServiceId, Time>,
+    /// The part of the cost of each service that packets of a batch pay once.
+    batches: IdVec<ServiceId, u64>,
     moves: MovePenalties,
     /// Time from the decision until an idle core has the packet.
     hand_over: Time,
@@ -108,8 +110,8 @@ pub struct CostModel {
     free: IdVec<CoreId, Time>,
     /// When each element has finished computing the packets of all its contexts.
     computed: IdVec<ElementId, Time>,
-    /// Whether all cores are alike, each is an element of its own, and there are no stalls or move
-    /// penalties.
+    /// Whether all cores are alike, each is an element of its own, and there are no stalls, move penalties or costs
+    /// of batches.
     plain: bool,
 }
 
@@ -138,6 +140,7 @@ impl CostModel {
             stalls: IdVec::from_fn(costs.len(), |service: ServiceId| {
                 stalls.get(service.index()).copied().unwrap_or_default()
             }),
+            batches: IdVec::from_fn(costs.len(), |_| 0),
             costs,
             moves: MovePenalties::NONE,
             hand_over: Time::ZERO,
@@ -152,6 +155,14 @@ impl CostModel {
     #[must_use]
     pub fn with_moves(self, moves: MovePenalties) -> Self {
         Self { plain: self.plain && moves == MovePenalties::NONE, moves, ..self }
+    }
+
+    /// Sets what a batch of each service costs, in ns, whatever its packets. It is a part of what a packet alone
+    /// costs, and the other packets of a batch do not pay it ([`Dispatch::batched`]).
+    #[must_use]
+    pub fn with_batches(self, batches: IdVec<ServiceId, u64>) -> Self {
+        assert_eq!(batches.len(), self.costs.len(), "a service has a cost of a batch");
+        Self { plain: self.plain && batches.iter().all(|&batch| batch == 0), batches, ..self }
     }
 
     /// Sets the time that it takes to hand a packet to an idle core. A busy core overlaps it with
@@ -185,7 +196,8 @@ impl CostModel {
     pub fn serve<P: Borrow<Packet>>(&mut self, now: Time, core: CoreId, dispatch: &Dispatch<P>) -> Span {
         let packet = dispatch.packet.borrow();
         if !self.plain {
-            return self.serve_in_detail(now, core, packet, dispatch.cold, dispatch.moved);
+            let Dispatch { slot, cold, batched, moved, .. } = *dispatch;
+            return self.serve_in_detail(now, core, &Dispatch { slot, packet, cold, batched, moved });
         }
         let work = self.costs[packet.service].total(packet.length, dispatch.cold);
         let free = &mut self.free[core];
@@ -198,33 +210,27 @@ impl CostModel {
 
     /// Returns how long a core with one context and no other packet is busy with the packet.
     pub fn time(&self, core: CoreId, dispatch: &Dispatch<&Packet>) -> Time {
-        let packet = dispatch.packet;
-        Time::from_ns(self.work_at(core, packet, dispatch.cold, dispatch.moved)) + self.stalls[packet.service]
+        Time::from_ns(self.work_at(core, dispatch)) + self.stalls[dispatch.packet.service]
     }
 
     /// Returns the time that a core computes for the packet, in ns.
-    fn work_at(&self, core: CoreId, packet: &Packet, cold: bool, moved: Option<CoreDistance>) -> u64 {
+    fn work_at(&self, core: CoreId, dispatch: &Dispatch<&Packet>) -> u64 {
+        let &Dispatch { packet, cold, batched, moved, .. } = dispatch;
         let cost = self.costs[packet.service];
         let moving = self.moves.work(cost.work(packet.length), moved);
-        let work = cost.total(packet.length, cold).saturating_add(moving);
+        let paid = if batched { self.batches[packet.service] } else { 0 };
+        let work = cost.total(packet.length, cold).saturating_add(moving).saturating_sub(paid).max(1);
         let speed = self.speeds[core];
         if speed == 1000 { work } else { (u128::from(work) * 1000).div_ceil(u128::from(speed)) as u64 }
     }
 
     #[inline(never)]
-    fn serve_in_detail(
-        &mut self,
-        now: Time,
-        core: CoreId,
-        packet: &Packet,
-        cold: bool,
-        moved: Option<CoreDistance>,
-    ) -> Span {
-        let work = self.work_at(core, packet, cold, moved);
+    fn serve_in_detail(&mut self, now: Time, core: CoreId, dispatch: &Dispatch<&Packet>) -> Span {
+        let work = self.work_at(core, dispatch);
         let start = (now + self.hand_over).max(self.free[core]);
         let computed = &mut self.computed[self.element[core]];
         *computed = start.max(*computed) + Time::from_ns(work);
-        let finished = *computed + self.stalls[packet.service];
+        let finished = *computed + self.stalls[dispatch.packet.service];
         self.free[core] = finished;
         Span { finished, busy: finished.since(start) }
     }
@@ -247,7 +253,7 @@ mod tests {
     }
 
     const DISPATCH: Dispatch =
-        Dispatch { slot: crate::id::Slot(0), packet: Packet { length: 100, ..Packet::EMPTY }, cold: true, moved: None };
+        Dispatch { slot: crate::id::Slot(0), packet: Packet { length: 100, ..Packet::EMPTY }, cold: true, batched: false, moved: None };
 
     fn model(cores: usize, contexts: usize, speeds: &[u32], stall: u64) -> CostModel {
         let config = SchedulerConfig { cores, contexts, speeds: speeds.to_vec(), ..SchedulerConfig::default() };
@@ -278,6 +284,20 @@ mod tests {
         let mut model = model(2, 1, &[1000, 500], 0).with_further_work(Time::from_ns(70));
         assert_eq!([0, 1].map(|core| finished(&mut model, 10, core)), [180, 350]);
         assert_eq!(model.work(&DISPATCH.packet), 170);
+    }
+
+    /// RIVALS: a batch costs 800 ns and a packet 100: 900 alone, 125 each in 32.
+    #[test]
+    fn packets_of_a_batch_pay_for_it_once() {
+        let cost = LinearCost { fixed: 900, ..LinearCost::default() };
+        let config = SchedulerConfig { cores: 1, ..SchedulerConfig::default() };
+        let model = CostModel::new(&config, IdVec::from_iter([cost]), &[]).with_batches(IdVec::from_iter([800]));
+        let time = |packets: u64| {
+            let mut model = model.clone();
+            let serve = |at| model.serve(Time::ZERO, CoreId(0), &Dispatch { batched: at > 0, ..DISPATCH }).finished;
+            (0..packets).map(serve).last().unwrap().as_ns() / packets
+        };
+        assert_eq!([1, 32].map(time), [900, 125]);
     }
 
     #[test]

@@ -241,6 +241,7 @@ family! {
         Edf(share::edf::Edf),
         Srpt(share::srpt::Srpt),
         NfvNice(share::nfvnice::NfvNice),
+        Batch(share::batch::Batch),
     ]
     visited by ShareVisitor
 }

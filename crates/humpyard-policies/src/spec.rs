@@ -285,7 +285,7 @@ impl PolicySpec {
     /// locality (`lap`, `t-opt`), by service time (`darc`, `srpt`), by deadline (`edf`) and with a
     /// central queue (`jbsq`, `ps`, `shinjuku`, `concord`) ignore weights.
     pub fn weighs(&self) -> bool {
-        let ignore = ["lap", "t-opt", "darc", "edf", "srpt", "jbsq", "ps", "shinjuku", "concord"];
+        let ignore = ["lap", "t-opt", "darc", "edf", "srpt", "jbsq", "ps", "shinjuku", "concord", "batch"];
         self.shares() && !ignore.contains(&self.sharing())
     }
 

@@ -96,6 +96,16 @@ impl<Q: Share> Checked<Q> {
 }
 
 impl<Q: Share> Policy for Checked<Q> {
+    fn next_timeout(&self) -> Option<Time> {
+        self.share.next_timeout()
+    }
+
+    fn on_timeout(&mut self, now: Time) {
+        self.advance(now);
+        self.picked = None;
+        self.share.on_timeout(now);
+    }
+
     fn check(&self) {
         assert_eq!(self.idle_due, None, "a client has nothing left, and the policy was not told that it is idle");
         for (id, client) in self.clients.iter().enumerate() {
@@ -122,6 +132,14 @@ impl<Q: Share> Share for Checked<Q> {
     fn admits(&mut self, now: Time, packet: &Packet) -> bool {
         self.advance(now);
         self.share.admits(now, packet)
+    }
+
+    fn holds_back(&self) -> bool {
+        self.share.holds_back()
+    }
+
+    fn continues(&self, core: CoreId) -> bool {
+        self.share.continues(core)
     }
 
     fn prefers_cores(&self) -> bool {

@@ -154,7 +154,8 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         } else {
             self.measurements.on_dispatch(now, core, packet, cold)
         };
-        let dispatch = Dispatch { slot, packet, cold, moved };
+        let batched = self.scheduler.continues_batch(core, slot);
+        let dispatch = Dispatch { slot, packet, cold, batched, moved };
         if let Some(observer) = &mut self.observer {
             observer.on_unqueue(slot, self.scheduler.queue_of_slot(slot));
             observer.on_dispatch(now, core, &dispatch.copied());
@@ -171,7 +172,7 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         let Some((slot, cold)) = taken else { return Some((core, None)) };
         let packet = self.scheduler.packet(slot);
         self.measurements.on_plain_dispatch(packet);
-        Some((core, Some(Dispatch { slot, packet, cold, moved: None })))
+        Some((core, Some(Dispatch { slot, packet, cold, batched: false, moved: None })))
     }
 
     /// The packet in `slot` was done at `finished`, which may lie before `now`, after `core` was busy with it for `busy`.

@@ -64,11 +64,17 @@ impl<Q: Share, W: FnMut(ClientId, u64) -> u32> AlwaysReady<Q, W> {
     /// stays idle.
     pub fn step(&mut self) -> impl Iterator<Item = Option<Served>> + use<'_, Q, W> {
         self.step += 1;
-        let now = Time::from_ns(self.step);
+        let mut now = Time::from_ns(self.step);
         for processor in 0..self.in_service.len() {
             if let Some(slot) = self.in_service[processor].take() {
                 self.scheduler.on_completion(now, slot, Time::ZERO);
             }
+        }
+        // Where the policy holds back all packets, time passes until it releases some.
+        if let Some(release) = self.scheduler.next_timeout().filter(|_| self.scheduler.next_core(now).is_none()) {
+            now = now.max(release);
+            self.step = now.as_ns();
+            self.scheduler.on_timeout(now);
         }
         (0..self.in_service.len()).map(move |processor| {
             let dispatch = self.scheduler.next(now, CoreId::from_index(processor))?;

@@ -237,7 +237,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     #[inline]
     pub fn next(&mut self, now: Time, core: CoreId) -> Option<Dispatch> {
         let (slot, cold) = self.take(now, core)?;
-        Some(Dispatch { slot, packet: *self.packet(slot), cold, moved: None })
+        let batched = self.continues_batch(core, slot);
+        Some(Dispatch { slot, packet: *self.packet(slot), cold, batched, moved: None })
     }
 
     /// As [`Scheduler::next`]: the slot of the packet, and whether the core's previous packet had another service.
@@ -254,6 +255,16 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             return self.dispatch::<true>(now, core, queue);
         }
         self.take_any(now, core)
+    }
+
+    /// Whether the packet in this slot, which the core was just given, continues a batch.
+    #[inline(always)]
+    pub(crate) fn continues_batch(&self, core: CoreId, slot: Slot) -> bool {
+        if self.is_plain {
+            return false;
+        }
+        let share = &self.queues[self.slab.get(slot).queue].share;
+        share.holds_back() && share.continues(core)
     }
 
     #[inline(never)]
@@ -396,7 +407,29 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let steer = self.steer.as_ref().and_then(|steer| steer.policy.next_timeout());
         let allocate = self.allocation.as_ref().and_then(|allocation| allocation.policy.next_timeout());
         let exit = self.exit.as_ref().and_then(ExitBuffer::next_timeout);
-        Time::earlier(Time::earlier(steer, allocate), exit)
+        let share = if self.holds_back_heads() { self.next_release() } else { None };
+        Time::earlier(Time::earlier(steer, allocate), Time::earlier(exit, share))
+    }
+
+    /// Whether sharing policies hold back packets that wait.
+    #[inline(always)]
+    fn holds_back_heads(&self) -> bool {
+        self.queues[QueueId(0)].share.holds_back()
+    }
+
+    /// Returns when a sharing policy releases packets next. O(queues).
+    #[inline(never)]
+    fn next_release(&self) -> Option<Time> {
+        self.queues.iter().filter_map(|queue| queue.share.next_timeout()).min()
+    }
+
+    /// Lets sharing policies release packets.
+    #[inline(never)]
+    fn release_heads(&mut self, now: Time) {
+        for queue in self.queues.ids() {
+            self.queues[queue].share.on_timeout(now);
+            self.changed(queue);
+        }
     }
 
     /// Whether a timer may ever be set. If not, a driver need not call [`Scheduler::next_timeout`].
@@ -409,7 +442,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     pub(super) fn finds_timekeepers(&self) -> u64 {
         let steers = self.steer.as_ref().is_some_and(|steer| steer.policy.keeps_time());
         let allocates = self.allocation.as_ref().is_some_and(|allocation| allocation.policy.keeps_time());
-        u64::from(steers || allocates) + self.waiting_out
+        u64::from(steers || allocates || self.holds_back_heads()) + self.waiting_out
     }
 
     /// Handles that the time of [`Scheduler::next_timeout`] has come.
@@ -425,6 +458,9 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         }
         if let Some(allocation) = self.allocation.as_mut() {
             allocation.policy.on_timeout(now);
+        }
+        if self.holds_back_heads() {
+            self.release_heads(now);
         }
         self.release_held(now);
         self.reassign(now, Cause::Timeout);

@@ -57,6 +57,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let moves = self.plan.layout == Layout::PerService;
         let shares = self.shares(share)?;
         self.rebuild_queues(now, moves, shares);
+        self.timekeepers = self.finds_timekeepers();
         self.note(|| Event::Swap(name.into()));
         Ok(())
     }

@@ -59,7 +59,8 @@ pub trait Policy {
     }
 
     /// Returns when the policy wants its next [`Policy::on_timeout`]. `None`: no timer is set.
-    /// Called after every event. Steering and allocation use timers; sharing works without.
+    /// Called after every event. Steering and allocation use timers; of sharing policies those that hold back heads
+    /// do ([`Share::holds_back`]).
     fn next_timeout(&self) -> Option<Time> {
         None
     }

@@ -54,6 +54,12 @@ pub trait Share: Policy {
         true
     }
 
+    /// Whether the policy may hold back heads until a time: then [`Policy::next_timeout`] returns it. Called often:
+    /// return a constant.
+    fn holds_back(&self) -> bool {
+        false
+    }
+
     /// Whether [`Share::pick`] may return `None` for one core and a client for another. Called
     /// often: return a constant.
     fn prefers_cores(&self) -> bool {
@@ -82,6 +88,12 @@ pub trait Share: Policy {
 
     /// The client's head goes to `core`; it is charged the packet's estimate.
     fn on_dispatch(&mut self, now: Time, core: CoreId, client: ClientId, sent: &Packet);
+
+    /// Whether the packet that `core` got last continues a batch of its service, so that the cost of a batch is not
+    /// paid again. Asked only of a policy that holds back heads ([`Share::holds_back`]).
+    fn continues(&self, _core: CoreId) -> bool {
+        false
+    }
 
     /// Returns the time in ns after which a core gives back a packet that it has not finished. `None`: it serves each
     /// packet to its end. Asked once.

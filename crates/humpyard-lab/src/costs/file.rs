@@ -23,7 +23,8 @@
 //!
 //! A table `[machine]`, which need not be there, has what `calibrate --machine` measured: see [`MachineCosts`].
 //!
-//! `fixed_ns` is required; `per_byte_ns` and `cold_ns` default to 0. `switch_upper_ns` is the cost of a switch, unless an option
+//! `fixed_ns` is required; `per_byte_ns`, `cold_ns` and `per_batch_ns` default to 0. `per_batch_ns` is paid once for the
+//! packets that a core serves in a row as a batch, and a packet alone is a batch. `switch_upper_ns` is the cost of a switch, unless an option
 //! of the run gives another. `expansion` is the bytes that leave for a `--link`, per byte that came; it defaults to 1.
 
 use core::time::Duration;
@@ -50,7 +51,7 @@ const VERSION: u64 = 1;
 const KEYS: [&str; 6] = ["version", "source", "switch_upper_ns", "moves", "services", "machine"];
 const MACHINE_KEYS: [&str; 6] =
     ["hand_over_ns", "taken", "worker_runs", "worker_stops", "dispatcher_runs", "dispatcher_stops"];
-const SERVICE_KEYS: [&str; 5] = ["fixed_ns", "per_byte_ns", "cold_ns", "expansion", "source"];
+const SERVICE_KEYS: [&str; 6] = ["fixed_ns", "per_byte_ns", "cold_ns", "per_batch_ns", "expansion", "source"];
 
 impl Costs {
     /// Reads a file.
@@ -149,6 +150,9 @@ impl Costs {
                 "\n[services.{spec}]\nfixed_ns = {}\nper_byte_ns = {}\ncold_ns = {}",
                 line.fixed_ns, line.per_byte_ns, line.cold_ns
             );
+            if line.per_batch_ns > 0.0 {
+                let _ = writeln!(text, "per_batch_ns = {}", line.per_batch_ns);
+            }
             if let Some(expansion) = line.expansion {
                 let _ = writeln!(text, "expansion = {expansion}");
             }
@@ -288,6 +292,7 @@ impl CostFile<'_> {
             fixed_ns,
             per_byte_ns: self.0.number(table, "per_byte_ns")?.unwrap_or(0.0),
             cold_ns: self.0.number(table, "cold_ns")?.unwrap_or(0.0),
+            per_batch_ns: self.0.number(table, "per_batch_ns")?.unwrap_or(0.0),
             expansion: self.0.number(table, "expansion")?,
             source: self.0.source(table)?,
             origin: Origin::Given,
@@ -322,6 +327,7 @@ mod tests {
             lines: BTreeMap::from([
                 ("encrypt".to_owned(), CostLine { expansion: Some(1.25), ..line.clone() }),
                 ("encrypt:cipher=cast-128".to_owned(), CostLine { fixed_ns: 1.0 / 3.0, ..line.clone() }),
+                ("fec".to_owned(), CostLine { per_batch_ns: 800.5, ..line.clone() }),
                 ("firewall:rules=deny+tcp".to_owned(), CostLine { source: "by \"hand\"".to_owned(), ..line }),
             ]),
             machine: Some(MachineCosts {

@@ -52,6 +52,8 @@ pub struct CostLine {
     pub per_byte_ns: f64,
     /// Time added when the core's previous packet had another service, in ns.
     pub cold_ns: f64,
+    /// Time of a batch whatever its packets, in ns. A packet that a core serves alone is a batch.
+    pub per_batch_ns: f64,
     /// Bytes that go out for each that comes in. `None`: nobody measured it.
     pub expansion: Option<f64>,
     /// Where it was measured; empty: where the source of all lines says.
@@ -88,6 +90,9 @@ pub struct ServiceCost {
     pub per_byte_ns: f64,
     /// Extra time of a packet if the core's previous packet had another service, in ns.
     pub cold_ns: u64,
+    /// Time of a batch of packets, in ns, if it has a cost of its own. A packet alone is a batch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_batch_ns: Option<u64>,
     /// Bytes that leave the service for each byte that enters it.
     pub expansion: f64,
     /// Source of the cost: a table, a file, `saved calibration` or `measured now`. `estimated by`
@@ -106,13 +111,18 @@ pub(crate) struct Found<'a> {
 }
 
 impl CostLine {
-    /// In whole ns, and thousandths of them for each byte.
+    /// The cost of a packet that is served alone: in whole ns, and thousandths of them for each byte.
     pub fn cost(&self) -> LinearCost {
         LinearCost {
-            fixed: self.fixed_ns.round() as u64,
+            fixed: self.fixed_ns.round() as u64 + self.per_batch(),
             per_byte_milli: (self.per_byte_ns * 1e3).round() as u64,
             cold: self.cold_ns.round() as u64,
         }
+    }
+
+    /// The part of it that the packets of a batch pay once, in whole ns.
+    pub fn per_batch(&self) -> u64 {
+        self.per_batch_ns.round() as u64
     }
 
     /// Bytes that go out for each that comes in; 1 where nobody measured it.
@@ -125,12 +135,14 @@ impl Found<'_> {
     /// As a result tells it, of the service of this name.
     pub(crate) fn of(&self, service: &str) -> ServiceCost {
         let LinearCost { fixed, per_byte_milli, cold } = self.line.cost();
+        let per_batch = self.line.per_batch();
         ServiceCost {
             service: service.to_owned(),
             spec: self.spec.clone(),
-            fixed_ns: fixed,
+            fixed_ns: fixed - per_batch,
             per_byte_ns: per_byte_milli as f64 / 1e3,
             cold_ns: cold,
+            per_batch_ns: Some(per_batch).filter(|&ns| ns > 0),
             expansion: self.line.expansion(),
             source: self.source.clone(),
         }
@@ -138,14 +150,18 @@ impl Found<'_> {
 }
 
 impl fmt::Display for ServiceCost {
-    /// `encrypt: 150 ns + 0.090 ns/B, cold 100 ns (table:measured)`.
+    /// `encrypt: 150 ns + 0.090 ns/B, cold 100 ns, batch 800 ns (table:measured)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (fixed, cold) = (time(self.fixed_ns as f64), time(self.cold_ns as f64));
         write!(f, "{}: ", self.service)?;
         if self.service != self.spec {
             write!(f, "{} ", self.spec)?;
         }
-        write!(f, "{fixed} + {:.3} ns/B, cold {cold} ({})", self.per_byte_ns, self.source)
+        write!(f, "{fixed} + {:.3} ns/B, cold {cold}", self.per_byte_ns)?;
+        if let Some(per_batch) = self.per_batch_ns {
+            write!(f, ", batch {}", time(per_batch as f64))?;
+        }
+        write!(f, " ({})", self.source)
     }
 }
 

@@ -103,6 +103,11 @@ pub(crate) fn costs(config: &RunConfig) -> Result<Vec<LinearCost>, LabError> {
     Ok(lines(config)?.iter().map(|found| found.line.cost()).collect())
 }
 
+/// Returns the part of it that the packets of a batch pay once, in ns.
+fn batches(config: &RunConfig) -> Result<Vec<u64>, LabError> {
+    Ok(lines(config)?.iter().map(|found| found.line.per_batch()).collect())
+}
+
 /// Returns the line of each service's costs. Where the line is but an estimate, on real cores without a load, a line of
 /// the same service with other parameters will do.
 pub(crate) fn lines(config: &RunConfig) -> Result<Vec<Found<'_>>, LabError> {
@@ -269,7 +274,8 @@ pub fn measured(config: &RunConfig, setup: &SchedulerConfig) -> Result<(AnyMeasu
 /// Makes the cores of a run in virtual time.
 pub fn cost_model(config: &RunConfig, setup: &SchedulerConfig) -> Result<CostModel, LabError> {
     let stalls = vec![time(config.stall); config.services.len()];
-    Ok(CostModel::new(setup, costs(config)?.into_iter().collect(), &stalls).with_moves(config.costs.moves))
+    let model = CostModel::new(setup, costs(config)?.into_iter().collect(), &stalls);
+    Ok(model.with_moves(config.costs.moves).with_batches(batches(config)?.into_iter().collect()))
 }
 
 /// Returns how packets get to the cores of a simulation, and how cores are interrupted.

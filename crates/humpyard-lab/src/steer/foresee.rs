@@ -16,7 +16,7 @@ use crate::choice::host::Host;
 use crate::choice::order::OrderChoice;
 use crate::config::RunConfig;
 use crate::control::Control;
-use crate::costs::{CostLine, Costs, Origin};
+use crate::costs::{CostLine, Costs};
 use crate::parts;
 use crate::run::{Feed, simulated};
 use crate::{LabError, ServiceChoice};
@@ -147,11 +147,7 @@ impl Processors {
         config.limits.queue = waiting(most, replay);
         let line = CostLine {
             fixed_ns: self.cost_ns * replay.stands_for as f64,
-            per_byte_ns: 0.0,
-            cold_ns: 0.0,
-            expansion: None,
-            source: String::new(),
-            origin: Origin::default(),
+            ..CostLine::default()
         };
         config.costs = Costs {
             name: "record".to_owned(),

@@ -1,6 +1,7 @@
 //! The rivals of the specification: policies with a central queue, a bounded queue, a quantum, a
 //! table of buckets or histories.
 
+mod batch;
 mod caladan;
 mod jbsq;
 mod load;
@@ -27,5 +28,6 @@ pub(super) fn experiments() -> Vec<&'static dyn Experiment> {
         &scr::Skew,
         &nfvnice::Backpressure,
         &caladan::TailGoal,
+        &batch::DelayGoal,
     ]
 }

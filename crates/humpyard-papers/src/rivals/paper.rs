@@ -6,7 +6,7 @@ use crate::harness::Scale;
 /// The sources.
 pub(super) const PAPER: &str = "Rivals, as the specification reads their sources: Persephone (SOSP 2021), Shinjuku \
     (NSDI 2019), Concord (SOSP 2023), Tiny Quanta (ASPLOS 2024), R2P2 (ATC 2019), RSS++ (CoNEXT 2019), \
-    SCR (NSDI 2025), NFVnice (SIGCOMM 2017), Caladan (OSDI 2020), Open vSwitch.";
+    SCR (NSDI 2025), NFVnice (SIGCOMM 2017), Caladan (OSDI 2020), Batchy (NSDI 2020), Open vSwitch.";
 
 /// The setting of the experiments with 16 cores.
 pub(super) const SETTING: &str = "16 cores, and packets that come as a Poisson process. Service times are exponential \

@@ -1,5 +1,6 @@
 //! Sharing: which client does an idle core serve?
 
+pub mod batch;
 pub mod concord;
 pub mod darc;
 pub mod drr;

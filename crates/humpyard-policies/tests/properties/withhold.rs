@@ -118,9 +118,16 @@ impl Host {
     fn finish(mut self) {
         (0..CLIENTS).for_each(|client| self.release(client));
         self.serve();
-        while let Some(slot) = self.in_service.pop() {
-            self.now += Time::from_ns(100);
-            self.complete(slot);
+        loop {
+            if let Some(slot) = self.in_service.pop() {
+                self.now += Time::from_ns(100);
+                self.complete(slot);
+            } else if let Some(release) = self.scheduler.next_timeout() {
+                self.now = self.now.max(release);
+                self.scheduler.on_timeout(self.now);
+            } else {
+                break;
+            }
             self.serve();
             self.scheduler.check();
         }

@@ -105,7 +105,7 @@ impl<Q: Share> Sharing<Q> {
     /// Serves a packet, from its pick to its completion, and returns its client.
     #[inline]
     pub fn serve(&mut self) -> ClientId {
-        let client = self.policy.pick(self.now, CoreId(0)).expect("packets wait");
+        let client = self.pick();
         let queue = &mut self.queues[client.index()];
         let at = queue.first;
         let HeldPacket { packet, next } = &self.places[at as usize];
@@ -123,5 +123,17 @@ impl<Q: Share> Sharing<Q> {
         }
         self.places[at as usize].next = core::mem::replace(&mut self.free, at);
         client
+    }
+
+    /// Returns the client that is served next, once the policy releases its head.
+    #[inline]
+    fn pick(&mut self) -> ClientId {
+        loop {
+            if let Some(client) = self.policy.pick(self.now, CoreId(0)) {
+                return client;
+            }
+            self.now = self.policy.next_timeout().expect("packets wait");
+            self.policy.on_timeout(self.now);
+        }
     }
 }
