@@ -252,8 +252,13 @@ mod tests {
         assert_eq!(LinearCost::default().work(64), 1);
     }
 
-    const DISPATCH: Dispatch =
-        Dispatch { slot: crate::id::Slot(0), packet: Packet { length: 100, ..Packet::EMPTY }, cold: true, batched: false, moved: None };
+    const DISPATCH: Dispatch = Dispatch {
+        slot: crate::id::Slot(0),
+        packet: Packet { length: 100, ..Packet::EMPTY },
+        cold: true,
+        batched: false,
+        moved: None,
+    };
 
     fn model(cores: usize, contexts: usize, speeds: &[u32], stall: u64) -> CostModel {
         let config = SchedulerConfig { cores, contexts, speeds: speeds.to_vec(), ..SchedulerConfig::default() };

@@ -65,6 +65,14 @@ impl Noting {
 }
 
 impl Policy for Noting {
+    fn next_timeout(&self) -> Option<Time> {
+        self.share.next_timeout()
+    }
+
+    fn on_timeout(&mut self, now: Time) {
+        self.share.on_timeout(now);
+    }
+
     fn check(&self) {
         self.share.check();
     }
@@ -73,6 +81,22 @@ impl Policy for Noting {
 impl Share for Noting {
     fn merges_clients(&self) -> bool {
         self.share.merges_clients()
+    }
+
+    fn serves_services(&self) -> bool {
+        self.share.serves_services()
+    }
+
+    fn admits(&mut self, now: Time, packet: &Packet) -> bool {
+        self.share.admits(now, packet)
+    }
+
+    fn holds_back(&self) -> bool {
+        self.share.holds_back()
+    }
+
+    fn continues(&self, core: CoreId) -> bool {
+        self.share.continues(core)
     }
 
     fn on_arrival(&mut self, now: Time, client: ClientId, packet: &Packet, waiting: u32) {

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::CommandFactory;
 use humpyard::cost::MovePenalties;
+use humpyard::lab::map::NearBest;
 use humpyard::lab::schema::{DOCUMENTS, Document};
 use humpyard::lab::{CostLine, Costs, RuleChoice};
 use humpyard::name::unknown_of_many;
@@ -47,7 +48,7 @@ pub(crate) fn list(arguments: &ListArguments) -> Result<ExitCode, Failure> {
 /// The entries of one kind.
 fn listed(what: Listed) -> Result<Vec<Value>, Failure> {
     Ok(match what {
-        Listed::Policies => values(&registry::entries())?,
+        Listed::Policies => policies()?,
         Listed::Services => values(&services::entries())?,
         Listed::Experiments => experiments()?,
         Listed::Profiles => values(&traffic::generate::entries())?,
@@ -72,7 +73,7 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<ExitCode, Failure>
         Output::of(&arguments.common.output).answer(&keys::metrics(), keys::metrics_text)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut entries = values(&registry::entries())?;
+    let mut entries = policies()?;
     entries.extend(values(&services::entries())?);
     entries.extend(experiments()?);
     entries.extend(values(&traffic::generate::entries())?);
@@ -135,6 +136,17 @@ fn rule() -> Entry {
 
 fn values(entries: &[impl serde::Serialize]) -> Result<Vec<Value>, Failure> {
     Ok(entries.iter().map(serde_json::to_value).collect::<Result<_, _>>()?)
+}
+
+/// The policies, as entries, each with where it is near the best in the map.
+fn policies() -> Result<Vec<Value>, Failure> {
+    let mut entries = values(&registry::entries())?;
+    for entry in &mut entries {
+        if let Some(near_best) = entry["name"].as_str().and_then(NearBest::of) {
+            entry["near_best"] = serde_json::to_value(near_best)?;
+        }
+    }
+    Ok(entries)
 }
 
 /// The experiments, as entries.
@@ -205,6 +217,9 @@ fn text(entry: &Value) -> Result<String, Failure> {
         text.push_str(&format!("{label:11} {}\n", promise.as_str().unwrap_or_default()));
     }
     text.push_str(&line("cost", "complexity"));
+    if let Some(near_best) = serde_json::from_value::<Option<NearBest>>(entry["near_best"].clone())? {
+        text.push_str(&format!("{:11} {}\n", "wins", near_best.text()));
+    }
     if entry["family"] == "experiment" {
         return Ok(format!("{text}\nUse it as: {}\n", usage(entry)));
     }

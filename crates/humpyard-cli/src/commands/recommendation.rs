@@ -91,6 +91,10 @@ fn tables(said: &Recommendation) -> Vec<String> {
     if let Some(needed) = &said.cores_needed {
         lines.push(format!("The fewest cores found to keep the goal: {}, with `{}`.", needed.cores, needed.policy));
     }
+    if !said.search.likely.is_empty() {
+        let likely = said.search.likely.join(", ");
+        lines.push(format!("Near the best on such traffic, as the map has it, and so in all rounds: {likely}."));
+    }
     lines.extend(said.baseline.iter().map(|baseline| format!("{}.", capital(&baseline.says()))));
     lines.extend(said.host.iter().map(|host| format!("Simulated on the host `{host}` ({}).", host.source)));
     lines

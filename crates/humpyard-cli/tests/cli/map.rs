@@ -9,7 +9,7 @@ use crate::signals::{signal, start};
 use crate::support::{Said, directory, document, good, make_capture, number, refused};
 
 const SMALL: &str = "map --quick --packets 400 --only long-flows --only moving-skew";
-const FILES: [&str; 4] = ["map.csv", "elephants.csv", "rule.json", "index.md"];
+const FILES: [&str; 5] = ["map.csv", "elephants.csv", "rule.json", "known.json", "index.md"];
 
 fn file(at: &Path, map: &str, name: &str) -> String {
     fs::read_to_string(at.join(map).join(name)).unwrap_or_else(|error| panic!("{map}/{name}: {error}"))

@@ -7,6 +7,7 @@
 
 mod classes;
 mod front;
+mod known;
 mod page;
 mod rounds;
 mod rule;
@@ -28,7 +29,10 @@ use classes::{TrafficClass, classes};
 use rounds::{MapCell, MapPlace, PENALTY, Rounds, set_times, write};
 use rule::{Distance, Example, Tree, learn};
 
+pub(crate) use known::Known;
+pub use known::{NearBest, NearBestOfClass};
 pub use rounds::MakesSweep;
+pub(crate) use traffic::TrafficFigures;
 
 /// Hosts: one on which nothing but the services takes time, and one with a dispatcher.
 const HOSTS: [&str; 2] = [IDEAL, "server-16"];
@@ -279,6 +283,7 @@ impl WholeMap<'_> {
         let rules = BTreeMap::from([("order_kept", &self.order_kept), ("any_order", &self.any_order)]);
         let rules = serde_json::to_string_pretty(&rules).map_err(|error| LabError::option(error.to_string()))?;
         write(&directory.join("rule.json"), &(rules + "\n"))?;
+        write(&directory.join("known.json"), &Known::of(self).text())?;
         write(&directory.join("index.md"), &page::page(self))
     }
 }

@@ -87,21 +87,25 @@ fn add_elephants(page: &mut String, costs: &[ElephantCost<'_>]) {
     let _ = write!(
         page,
         "Elephants with this part of a core each give plain hashing (`hrw`) {LOST} times the p99 of the best policy, \
-         or more. The load is {}; [elephants.csv](elephants.csv) has the whole curve.\n\n",
+         or more: of those that keep the order of flows, and of all. Behind it stands the p99 of hashing over the best, \
+         there and at most. The load is {}; [elephants.csv](elephants.csv) has the whole curve.\n\n",
         costs[0].cell.point.load
     );
-    page.push_str(
-        "| cores | host | elephants | from this part of a core | p99 of hashing over the best, there and at most |\n",
-    );
-    page.push_str("|---|---|---|---|---|\n");
+    page.push_str("| cores | host | elephants | order kept | order free |\n|---|---|---|---|---|\n");
     let key = |cost: &ElephantCost<'_>| (cost.cell.place.cores, cost.cell.place.host, cost.herd.count);
     for curve in costs.chunk_by(|one, other| key(one) == key(other)) {
         let (cores, host, count) = key(&curve[0]);
-        let most = curve.iter().map(ElephantCost::times).fold(0.0, f64::max);
-        let first = curve.iter().find(|cost| cost.times() >= LOST);
-        let share = first.map_or_else(|| "none tried".to_owned(), |cost| cost.herd.share.to_string());
-        let there = first.map_or_else(|| "-".to_owned(), |cost| short(cost.times()));
-        let _ = writeln!(page, "| {cores} | {host} | {count} | {share} | {there}, {} |", short(most));
+        let [kept, free] = [true, false].map(|keeps_order| lost(curve, keeps_order));
+        let _ = writeln!(page, "| {cores} | {host} | {count} | {kept} | {free} |");
+    }
+}
+
+/// Says from which part of a core on hashing has lost, and by how much there and at most.
+fn lost(curve: &[ElephantCost<'_>], keeps_order: bool) -> String {
+    let most = curve.iter().map(|cost| cost.times(keeps_order)).fold(0.0, f64::max);
+    match curve.iter().find(|cost| cost.times(keeps_order) >= LOST) {
+        Some(first) => format!("{}: {}, {}", first.herd.share, short(first.times(keeps_order)), short(most)),
+        None => format!("none tried: {}", short(most)),
     }
 }
 

@@ -50,9 +50,11 @@ pub(super) struct ElephantCost<'a> {
 }
 
 impl ElephantCost<'_> {
-    /// Returns how many times the least p99 plain hashing has.
-    pub(super) const fn times(&self) -> f64 {
-        self.hashing.times.any_order
+    /// Returns how many times the least p99 plain hashing has: the least of policies that keep the order of flows, or of
+    /// all.
+    pub(super) fn times(&self, keeps_order: bool) -> f64 {
+        let times = self.hashing.times;
+        if keeps_order { times.order_kept.unwrap_or(times.any_order) } else { times.any_order }
     }
 }
 
@@ -82,6 +84,7 @@ const COLUMNS: &[Column] = &[
     Column::real("best_p99_ns"),
     Column::real("best_loss"),
     Column::real("times"),
+    Column::real("times_order_kept"),
 ];
 
 /// Returns a row for each number of elephants and share of a core, with plain hashing and the best policy.
@@ -92,7 +95,7 @@ pub(super) fn elephants(map: &WholeMap<'_>) -> Table {
         row.extend([P99, LOSS].map(|at| Value::from(cost.hashing.scores[at])));
         row.push(Value::from(cost.policy));
         row.extend([P99, LOSS].map(|at| Value::from(cost.best.scores[at])));
-        row.push(Value::from(cost.times()));
+        row.extend([false, true].map(|keeps_order| Value::from(cost.times(keeps_order))));
         row
     };
     Table::of(COLUMNS, elephant_costs(map).iter().map(row)).to_nine_digits()

@@ -63,17 +63,22 @@ impl Feature {
     }
 }
 
+/// Rounds a number to three digits.
+pub(super) fn rounded(number: f64) -> f64 {
+    format!("{number:.2e}").parse().unwrap_or(number)
+}
+
 /// Writes a number with three digits.
 pub(super) fn short(number: f64) -> String {
-    format!("{number:.2e}").parse::<f64>().map_or_else(|_| number.to_string(), |rounded| rounded.to_string())
+    rounded(number).to_string()
 }
 
 /// The figures of a cell, in the order of [`Feature::ALL`].
-pub(super) type Features = [f64; FEATURES_COUNT];
+pub(crate) type Features = [f64; FEATURES_COUNT];
 
 /// What packets ask for, whatever the load.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct TrafficFigures {
+pub(crate) struct TrafficFigures {
     /// Part of all work that is of the flow with most.
     largest: f64,
     flows: usize,
@@ -88,8 +93,15 @@ impl TrafficFigures {
     /// # Errors
     /// An input that cannot be read, and costs that are missing.
     pub(super) fn read(config: &RunConfig) -> Result<Self, LabError> {
+        Self::of(config, &mut *source(config)?)
+    }
+
+    /// Reads the first packets of a source.
+    ///
+    /// # Errors
+    /// Those of [`Self::read`].
+    pub(crate) fn of(config: &RunConfig, source: &mut dyn Source) -> Result<Self, LabError> {
         let (costs, mut classifier) = (PacketWork::new(config)?, classifier(config)?);
-        let mut source = source(config)?;
         let (mut frame, mut headers) = (Frame::default(), Headers::default());
         let mut flows: HashMap<FlowKey, u128> = HashMap::new();
         let (mut packets, mut sum, mut squares) = (0, 0, 0_u128);
@@ -114,7 +126,7 @@ impl TrafficFigures {
     }
 
     /// Returns the figures of a cell.
-    pub(super) fn features(self, load: f64, cores: usize, has_dispatcher: bool) -> Features {
+    pub(crate) fn features(self, load: f64, cores: usize, has_dispatcher: bool) -> Features {
         let count = cores as f64;
         let dispatcher = if has_dispatcher { 1.0 } else { 0.0 };
         let flows = self.flows as f64 / count;

@@ -103,6 +103,11 @@ pub(crate) fn costs(config: &RunConfig) -> Result<Vec<LinearCost>, LabError> {
     Ok(lines(config)?.iter().map(|found| found.line.cost()).collect())
 }
 
+/// Whether a batch of some service has a cost of its own.
+pub(crate) fn has_batches(config: &RunConfig) -> bool {
+    batches(config).is_ok_and(|batches| batches.iter().any(|&batch| batch > 0))
+}
+
 /// Returns the part of it that the packets of a batch pay once, in ns.
 fn batches(config: &RunConfig) -> Result<Vec<u64>, LabError> {
     Ok(lines(config)?.iter().map(|found| found.line.per_batch()).collect())

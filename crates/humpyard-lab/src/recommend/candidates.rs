@@ -49,6 +49,9 @@ const COMPOSED: [&str; 12] = [
 /// Policies that the simulator alone can run: they know what comes before it does, or need a service of their own.
 const SIMULATED: [&str; 2] = ["t-opt", "scr"];
 
+/// Gains nothing unless a batch has a cost of its own, so it is tried only then.
+const BATCHES: &str = "batch";
+
 /// A policy that is not tried, and the reason.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -60,18 +63,22 @@ pub struct Skipped {
 }
 
 /// Returns the policies that are tried: these. If no registered policy is among them, all registered ones come first.
-pub(super) fn tried(policies: &[PolicySpec]) -> Vec<PolicySpec> {
+pub(super) fn tried(config: &RunConfig, policies: &[PolicySpec]) -> Vec<PolicySpec> {
     let is_own = |policy: &PolicySpec| policy.own().next().is_some();
-    let registered = if policies.iter().all(is_own) { grid() } else { Vec::new() };
+    let mut registered = if policies.iter().all(is_own) { grid() } else { Vec::new() };
+    if !registered.is_empty() && parts::setup::has_batches(config) {
+        registered.push(BATCHES.to_owned());
+    }
     registered.iter().filter_map(|text| text.parse().ok()).chain(policies.iter().cloned()).collect()
 }
 
-/// Every policy that might be tried, as text, [`HASHING`] first.
+/// Every policy that might be tried, as text, [`HASHING`] first; without [`BATCHES`].
 pub(crate) fn grid() -> Vec<String> {
     let registered = entries().into_iter().filter(|entry| entry.info.family != Family::Estimate);
     let mut all: Vec<String> = SIMPLE.map(str::to_owned).into();
     let others = registered.map(|entry| entry.info.name);
-    all.extend(others.filter(|name| !SIMPLE.contains(name) && !SIMULATED.contains(name)).map(str::to_owned));
+    let is_left_out = |name: &&str| SIMPLE.contains(name) || SIMULATED.contains(name) || *name == BATCHES;
+    all.extend(others.filter(|name| !is_left_out(name)).map(str::to_owned));
     for (policy, parameters) in PARAMETERS {
         all.extend(parameters.iter().map(|parameters| format!("{policy}:{parameters}")));
     }
@@ -133,6 +140,7 @@ mod tests {
     use super::*;
     use crate::choice::host::Host;
     use crate::choice::service::ServiceChoice;
+    use crate::costs::Costs;
 
     #[test]
     fn everything_that_is_tried_can_be_named() {
@@ -159,7 +167,7 @@ mod tests {
     fn policies_of_cores_are_tried_where_there_are_services() {
         let mut config = RunConfig::new(Host::Sim, "gen:poisson", "hrw".parse().expect("a policy"));
         config.cores = 4;
-        let grid = tried(&[]);
+        let grid = tried(&config, &[]);
         let (alone, skipped) = fitting(&config, &grid).expect("some fit");
         assert!(alone.iter().all(|policy| !policy.allocates()), "{skipped:?}");
         config.services = ServiceChoice::parse_list("tcp=forward,other=forward").expect("services");
@@ -181,8 +189,18 @@ mod tests {
     fn own_policies_are_tried_beside_all_or_those_that_are_named() {
         let own = |name| OwnPolicy::share(name, |config| Drr::new(&DrrParams::default(), config)).map(PolicySpec::from);
         let (mine, drr) = (own("mine").expect("a policy"), "drr".parse::<PolicySpec>().expect("a policy"));
-        let beside_all = tried(core::slice::from_ref(&mine));
+        let config = RunConfig::new(Host::Sim, "gen:poisson", drr.clone());
+        let beside_all = tried(&config, core::slice::from_ref(&mine));
         assert_eq!((beside_all.len(), beside_all.last()), (grid().len() + 1, Some(&mine)));
-        assert_eq!(tried(&[mine.clone(), drr.clone()]), [mine, drr]);
+        assert_eq!(tried(&config, &[mine.clone(), drr.clone()]), [mine, drr]);
+    }
+    #[test]
+    fn batches_are_tried_where_they_have_a_cost() {
+        let batch: PolicySpec = "batch".parse().expect("a policy");
+        let mut config = RunConfig::new(Host::Sim, "gen:poisson", batch.clone());
+        assert!(!tried(&config, &[]).contains(&batch));
+        let costs = "version = 1\n[services.forward]\nfixed_ns = 100\nper_batch_ns = 800";
+        config.costs = Costs::parse("c.toml", costs).expect("costs");
+        assert_eq!(tried(&config, &[]).last(), Some(&batch));
     }
 }

@@ -6,6 +6,7 @@ use humpyard_policies::spec::PolicySpec;
 
 use super::candidates::{HASHING, fitting, tried};
 use super::goal::Goal;
+use super::prior;
 use super::search::{self, Ranked};
 use super::trials::Trials;
 use super::{Finalist, RecommendOptions, finalist, fixed};
@@ -38,9 +39,10 @@ pub fn hold(options: &RecommendOptions) -> Result<Held, LabError> {
     let RecommendOptions { config, goal, packets, budget, threads, .. } = options;
     let config = &fixed(config, goal)?;
     let (stop, mut progress) = (AtomicBool::new(false), |_: usize, _: usize, _: &str| {});
-    let (candidates, _) = fitting(config, &tried(&[]))?;
+    let (candidates, _) = fitting(config, &tried(config, &[]))?;
     let mut trials = Trials::read(config, goal, *packets, *threads, &stop)?;
-    let found = search::search(&mut trials, goal, &candidates, *budget, &mut progress)?;
+    let likely = prior::likely(config, &trials.recorded, &trials.offered()?.0, &candidates)?;
+    let found = search::search(&mut trials, goal, (&candidates, &likely), *budget, &mut progress)?;
     let searched = trials.inputs();
     let everything: Vec<&PolicySpec> = candidates.iter().collect();
     let ranking = search::rank_whole(&trials, goal, &everything, &mut progress)?;

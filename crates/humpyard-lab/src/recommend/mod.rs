@@ -18,6 +18,7 @@ mod goal;
 mod limits;
 mod page;
 mod pilot;
+mod prior;
 mod scope;
 mod search;
 mod sizing;
@@ -134,6 +135,9 @@ pub struct Searched {
     pub candidates: usize,
     /// Policies that were not tried, with the reason.
     pub skipped: Vec<Skipped>,
+    /// Policies that went through all rounds because they were near the best of the map on traffic
+    /// like this.
+    pub likely: Vec<String>,
     /// The rounds of the search, in order.
     pub rounds: Vec<Round>,
     /// Number of seeds under which each finalist was run.
@@ -272,10 +276,11 @@ pub fn recommend(
     let RecommendOptions { config, goal, policies, packets, budget, threads, size, baseline, elsewhere } = options;
     run::services(config)?;
     let config = &fixed(config, goal)?;
-    let (candidates, skipped) = fitting(config, &tried(policies))?;
+    let (candidates, skipped) = fitting(config, &tried(config, policies))?;
     let mut trials = Trials::read(config, goal, *packets, *threads, stop)?.with_elsewhere(elsewhere.clone());
     let (offered, lasted) = trials.offered()?;
-    let found = search::search(&mut trials, goal, &candidates, *budget, &mut *progress)?;
+    let likely = prior::likely(config, &trials.recorded, &offered, &candidates)?;
+    let found = search::search(&mut trials, goal, (&candidates, &likely), *budget, &mut *progress)?;
     let ranking = &found.ranking;
     let (winner, runner_up) = (&ranking[0], runner_up(ranking));
     let hashing = ranking.iter().find(|ranked| ranked.policy.to_string() == candidates_name(HASHING));
@@ -334,6 +339,7 @@ pub fn recommend(
         search: Searched {
             candidates: candidates.len(),
             skipped,
+            likely: likely.iter().map(|&at| candidates[at].to_string()).collect(),
             rounds: found.rounds,
             seeds: search::SEEDS,
             simulated_inputs: trials.inputs(),

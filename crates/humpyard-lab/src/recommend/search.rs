@@ -140,14 +140,15 @@ fn kept(alive: usize) -> usize {
     alive.div_ceil(2).max(FINALISTS).min(alive)
 }
 
-/// Searches among these candidates. The first stays to the end, whatever its result.
+/// Searches among these candidates. The first and the likely ones, given by number, go through all rounds, whatever
+/// their results.
 ///
 /// # Errors
 /// A budget that is too small, what keeps a simulation from being run, and being interrupted.
 pub(super) fn search<'a>(
     trials: &mut Trials<'_>,
     goal: &Goal,
-    candidates: &'a [PolicySpec],
+    (candidates, likely): (&'a [PolicySpec], &[usize]),
     budget: Option<u32>,
     progress: Progress<'_>,
 ) -> Result<Found<'a>, LabError> {
@@ -158,7 +159,7 @@ pub(super) fn search<'a>(
         trials.find_peaks(&candidates[..PILOTS.min(candidates.len())])?;
     }
     let trials: &Trials<'_> = trials;
-    let Halved { rounds, last, worst } = halve(trials, goal, candidates, &parts, &mut *progress)?;
+    let Halved { rounds, last, worst } = halve(trials, goal, (candidates, likely), &parts, &mut *progress)?;
     let searched = finalists(trials, goal, candidates, last, &mut *progress)?;
     let ranking = if trials.division.held_out().is_empty() {
         searched.clone()
@@ -188,7 +189,7 @@ struct Halved {
 fn halve(
     trials: &Trials<'_>,
     goal: &Goal,
-    candidates: &[PolicySpec],
+    (candidates, likely): (&[PolicySpec], &[usize]),
     parts: &[f64],
     progress: Progress<'_>,
 ) -> Result<Halved, LabError> {
@@ -203,14 +204,17 @@ fn halve(
         let scored = by_score(goal, &alive, &found);
         halved.rounds.push(Round { part, candidates: alive.len(), best: candidates[scored[0]].to_string() });
         let packets = (trials.division.searched() as f64 * part) as usize;
-        let going = going_on(goal, &alive, &found, &scored, packets);
+        let mut going = going_on(goal, &alive, &found, &scored, packets);
+        going.extend(likely);
+        going.sort_unstable();
+        going.dedup();
         halved.last = alive.into_iter().zip(found).collect();
         alive = going;
     }
     Ok(halved)
 }
 
-/// Returns those of a round on this many packets that go on to the next, by number.
+/// Returns those of a round on this many packets that go on to the next, by number; some more than once.
 fn going_on(goal: &Goal, alive: &[usize], found: &[MeasuredFigures], scored: &[usize], packets: usize) -> Vec<usize> {
     let mut going: Vec<usize> = scored.iter().copied().take(kept(alive.len())).collect();
     going.push(0);
@@ -218,8 +222,6 @@ fn going_on(goal: &Goal, alive: &[usize], found: &[MeasuredFigures], scored: &[u
     going.extend(steadiest(alive, found).take(FINALISTS));
     // A candidate that breaks a bound by chance alone on this part may be the best on all of it.
     going.extend(by_score(&goal.lenient(packets), alive, found).into_iter().take(FINALISTS));
-    going.sort_unstable();
-    going.dedup();
     going
 }
 

@@ -145,10 +145,7 @@ impl Processors {
         // The kernel puts nothing in order again.
         config.flow_order = OrderChoice::Free;
         config.limits.queue = waiting(most, replay);
-        let line = CostLine {
-            fixed_ns: self.cost_ns * replay.stands_for as f64,
-            ..CostLine::default()
-        };
+        let line = CostLine { fixed_ns: self.cost_ns * replay.stands_for as f64, ..CostLine::default() };
         config.costs = Costs {
             name: "record".to_owned(),
             source: "the record of the interface".to_owned(),
