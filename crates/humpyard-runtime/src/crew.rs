@@ -17,7 +17,7 @@ pub(crate) enum Crew {
     /// Threads; the dispatcher itself works for cores on its own processor.
     Threads(Threads),
     /// The dispatcher, for every core, in virtual time.
-    Virtual(VirtualCores),
+    Virtual(Box<VirtualCores>),
 }
 
 impl Crew {

@@ -292,7 +292,7 @@ impl Batch {
     /// Takes the newest packet of this service from the last core that has one of it in its batch.
     fn shorten_a_batch(&mut self, id: ClientId) {
         let has_left = |&core: &CoreId| self.cores[core].service == id && self.cores[core].left > 0;
-        let core = self.cores.ids().filter(has_left).last().expect("reserved packets are of a batch");
+        let core = self.cores.ids().rfind(has_left).expect("reserved packets are of a batch");
         self.cores[core].left -= 1;
         self.services[id].reserved -= 1;
         if self.cores[core].left == 0 {

@@ -256,7 +256,9 @@ fn crew<S: Steer, Q: Share, A: Allocate>(
 ) -> Result<Crew, RunError> {
     let bench = || Workbench::new(&live.services, live.quarantine.is_some());
     Ok(match &live.clock {
-        Clock::Virtual(costs) => Crew::Virtual(VirtualCores::new(live.workers.max(1), (**costs).clone(), bench)),
+        Clock::Virtual(costs) => {
+            Crew::Virtual(Box::new(VirtualCores::new(live.workers.max(1), (**costs).clone(), bench)))
+        }
         Clock::Real => {
             let in_flight = live.measured.scheduler().in_flight() as usize;
             let crewing = Crewing { in_flight, stopwatch, doorbell, hardware: live.hardware };
