@@ -196,8 +196,7 @@ impl CostModel {
     pub fn serve<P: Borrow<Packet>>(&mut self, now: Time, core: CoreId, dispatch: &Dispatch<P>) -> Span {
         let packet = dispatch.packet.borrow();
         if !self.plain {
-            let Dispatch { slot, cold, batched, moved, .. } = *dispatch;
-            return self.serve_in_detail(now, core, &Dispatch { slot, packet, cold, batched, moved });
+            return self.serve_in_detail(now, core, packet, dispatch.cold, dispatch.batched, dispatch.moved);
         }
         let work = self.costs[packet.service].total(packet.length, dispatch.cold);
         let free = &mut self.free[core];
@@ -210,12 +209,12 @@ impl CostModel {
 
     /// Returns how long a core with one context and no other packet is busy with the packet.
     pub fn time(&self, core: CoreId, dispatch: &Dispatch<&Packet>) -> Time {
-        Time::from_ns(self.work_at(core, dispatch)) + self.stalls[dispatch.packet.service]
+        let Dispatch { packet, cold, batched, moved, .. } = *dispatch;
+        Time::from_ns(self.work_at(core, packet, cold, batched, moved)) + self.stalls[packet.service]
     }
 
     /// Returns the time that a core computes for the packet, in ns.
-    fn work_at(&self, core: CoreId, dispatch: &Dispatch<&Packet>) -> u64 {
-        let &Dispatch { packet, cold, batched, moved, .. } = dispatch;
+    fn work_at(&self, core: CoreId, packet: &Packet, cold: bool, batched: bool, moved: Option<CoreDistance>) -> u64 {
         let cost = self.costs[packet.service];
         let moving = self.moves.work(cost.work(packet.length), moved);
         let paid = if batched { self.batches[packet.service] } else { 0 };
@@ -225,12 +224,20 @@ impl CostModel {
     }
 
     #[inline(never)]
-    fn serve_in_detail(&mut self, now: Time, core: CoreId, dispatch: &Dispatch<&Packet>) -> Span {
-        let work = self.work_at(core, dispatch);
+    fn serve_in_detail(
+        &mut self,
+        now: Time,
+        core: CoreId,
+        packet: &Packet,
+        cold: bool,
+        batched: bool,
+        moved: Option<CoreDistance>,
+    ) -> Span {
+        let work = self.work_at(core, packet, cold, batched, moved);
         let start = (now + self.hand_over).max(self.free[core]);
         let computed = &mut self.computed[self.element[core]];
         *computed = start.max(*computed) + Time::from_ns(work);
-        let finished = *computed + self.stalls[dispatch.packet.service];
+        let finished = *computed + self.stalls[packet.service];
         self.free[core] = finished;
         Span { finished, busy: finished.since(start) }
     }

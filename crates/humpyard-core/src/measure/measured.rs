@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use super::{Measurements, Observer, Summary, Tally};
 use crate::cost::Span;
 use crate::id::{ClientId, CoreId, FlowId, Slot};
-use crate::mechanism::{Account, Arrival, Completed, Dispatch, Done, Effect, Journal, Scheduler};
+use crate::mechanism::{Account, Arrival, Completed, Dispatch, Done, Effect, Journal, Scheduler, Taken};
 use crate::packet::Packet;
 use crate::policy::{Allocate, BuildError, Share, Steer, Topology};
 use crate::unit::{Time, Weight};
@@ -147,14 +147,13 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     /// Lends the core's next packet. `TURNS`: it may have had turns before.
     #[inline(always)]
     fn lend<const TURNS: bool>(&mut self, now: Time, core: CoreId) -> Option<Dispatch<&Packet>> {
-        let (slot, cold) = self.scheduler.take(now, core)?;
+        let Taken { slot, cold, batched } = self.scheduler.take(now, core)?;
         let packet = self.scheduler.packet(slot);
         let moved = if TURNS && self.scheduler.had_turn(slot) {
             self.measurements.on_turn(now, core, packet)
         } else {
             self.measurements.on_dispatch(now, core, packet, cold)
         };
-        let batched = self.scheduler.continues_batch(core, slot);
         let dispatch = Dispatch { slot, packet, cold, batched, moved };
         if let Some(observer) = &mut self.observer {
             observer.on_unqueue(slot, self.scheduler.queue_of_slot(slot));

@@ -42,6 +42,14 @@ impl Allocate for Never {
     }
 }
 
+/// A packet that a core was given: the fields of [`Dispatch`] that the mechanism decides.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken {
+    pub(crate) slot: Slot,
+    pub(crate) cold: bool,
+    pub(crate) batched: bool,
+}
+
 /// The packets, their queues, and the policies that order them.
 ///
 /// The policies determine the queues, each of which has its own sharing policy:
@@ -236,14 +244,13 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// A driver may call this again before the first packet is complete, to hand a core several packets in a row.
     #[inline]
     pub fn next(&mut self, now: Time, core: CoreId) -> Option<Dispatch> {
-        let (slot, cold) = self.take(now, core)?;
-        let batched = self.continues_batch(core, slot);
+        let Taken { slot, cold, batched } = self.take(now, core)?;
         Some(Dispatch { slot, packet: *self.packet(slot), cold, batched, moved: None })
     }
 
-    /// As [`Scheduler::next`]: the slot of the packet, and whether the core's previous packet had another service.
+    /// As [`Scheduler::next`], without the packet.
     #[inline(always)]
-    pub(crate) fn take(&mut self, now: Time, core: CoreId) -> Option<(Slot, bool)> {
+    pub(crate) fn take(&mut self, now: Time, core: CoreId) -> Option<Taken> {
         self.expect_settled();
         self.advance(now);
         if !self.allocation.as_ref().is_none_or(|allocation| allocation.is_movable(core)) {
@@ -252,26 +259,19 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         }
         if self.is_plain {
             let queue = self.cores[core].queues[0];
-            return self.dispatch::<true>(now, core, queue);
+            let (slot, cold) = self.dispatch::<true>(now, core, queue)?;
+            return Some(Taken { slot, cold, batched: false });
         }
         self.take_any(now, core)
     }
 
-    /// Whether the packet in this slot, which the core was just given, continues a batch.
-    #[inline(always)]
-    pub(crate) fn continues_batch(&self, core: CoreId, slot: Slot) -> bool {
-        if self.is_plain {
-            return false;
-        }
-        let share = &self.queues[self.slab.get(slot).queue].share;
-        share.holds_back() && share.continues(core)
-    }
-
     #[inline(never)]
-    fn take_any(&mut self, now: Time, core: CoreId) -> Option<(Slot, bool)> {
+    fn take_any(&mut self, now: Time, core: CoreId) -> Option<Taken> {
         let taken = self.dispatch::<false>(now, core, self.cores[core].queues[0]);
         self.note(|| Event::Next { core, answer: taken.map(|(slot, cold)| Given { slot, cold }) });
-        taken
+        let (slot, cold) = taken?;
+        let share = &self.queues[self.slab.get(slot).queue].share;
+        Some(Taken { slot, cold, batched: share.holds_back() && share.continues(core) })
     }
 
     /// The packet in this slot.

@@ -3,12 +3,12 @@
 use core::fmt::Write;
 
 use super::classes::TrafficClass;
-use super::front::OBJECTIVES;
+use super::front::{LOSS, OBJECTIVES, P99, REORDERING, Scores, front, medians};
 use super::rounds::{MapCell, PENALTY};
 use super::rule::{Distance, Tree, simplest};
 use super::tables::{ElephantCost, elephant_costs};
 use super::traffic::{LOOKED_AT, short};
-use super::{JudgedRule, RuleFound, WholeMap, example, times_of};
+use super::{HOSTS, JudgedRule, RuleFound, WholeMap, example, times_of};
 
 /// Hashing has lost where its p99 is this many times the best.
 const LOST: f64 = 2.0;
@@ -48,6 +48,7 @@ pub(super) fn page(map: &WholeMap<'_>) -> String {
         "\nThe rules are in [rule.json](rule.json). A rule names the policy whose p99 of the delay is nearest to the \
          best. Where a simpler policy is within 5 %, the rule names that.\n",
     );
+    add_policies(&mut page, map);
     add_elephants(&mut page, &elephant_costs(map));
     add_classes(&mut page, map);
     add_terms(&mut page);
@@ -106,6 +107,71 @@ fn lost(curve: &[ElephantCost<'_>], keeps_order: bool) -> String {
     match curve.iter().find(|cost| cost.times(keeps_order) >= LOST) {
         Some(first) => format!("{}: {}, {}", first.herd.share, short(first.times(keeps_order)), short(most)),
         None => format!("none tried: {}", short(most)),
+    }
+}
+
+/// A policy in all classes together.
+struct WholePolicy<'a> {
+    name: &'a str,
+    /// By objective: medians over the cells, with p99 as times the best, and the worst.
+    medians: Scores,
+    worst: Scores,
+}
+
+impl<'a> WholePolicy<'a> {
+    /// Returns what a policy did in these cells. `None`: it does not fit some of them.
+    fn of(name: &'a str, policy: usize, cells: &[&MapCell<'_>]) -> Option<Self> {
+        let scores = |cell: &&MapCell<'_>| {
+            let found = cell.found[policy]?;
+            let mut scores = found.scores;
+            scores[P99] = found.times.any_order;
+            Some(scores)
+        };
+        let scores: Vec<Scores> = cells.iter().map(scores).collect::<Option<_>>()?;
+        let worst = scores.iter().copied().reduce(|one, other| core::array::from_fn(|at| one[at].max(other[at])))?;
+        Some(Self { name, medians: medians(&scores), worst })
+    }
+
+    /// What it is compared by: medians, but the worst loss and reordering.
+    fn compared(&self) -> Scores {
+        let mut scores = self.medians;
+        [LOSS, REORDERING].into_iter().for_each(|at| scores[at] = self.worst[at]);
+        scores
+    }
+}
+
+fn add_policies(page: &mut String, map: &WholeMap<'_>) {
+    let load = map.cells.iter().map(|cell| cell.point.load).filter(|&load| load < 1.0).fold(0.0, f64::max);
+    let _ = write!(
+        page,
+        "\n## What each policy costs\n\nAll classes but captures and `elephants` at load {load} together. The tables \
+         have the policies that fit everywhere and are on the Pareto front of all figures: none of the others is better \
+         by one of them and worse by none. p99 is over the best policy of a cell. Each column has the median, and p99, \
+         loss and order also the worst of all cells.\n"
+    );
+    for host in HOSTS {
+        let is_counted = |cell: &&MapCell<'_>| {
+            let MapCell { place, point, .. } = cell;
+            place.host == host && point.load == load && point.herd.is_none() && !place.class.is_held_out()
+        };
+        let cells: Vec<&MapCell<'_>> = map.cells.iter().filter(is_counted).collect();
+        let all = map.policies.iter().enumerate();
+        let mut all: Vec<WholePolicy<'_>> = all.filter_map(|(at, name)| WholePolicy::of(name, at, &cells)).collect();
+        let mut on_front = front(&all.iter().map(WholePolicy::compared).collect::<Vec<_>>()).into_iter();
+        all.retain(|_| on_front.next().unwrap_or(false));
+        all.sort_by(|one, other| one.medians[P99].total_cmp(&other.medians[P99]));
+        let _ = write!(
+            page,
+            "\n{} cells on `{host}`:\n\n| policy | p99 over the best | loss | out of order | moves | unfairness | \
+             wasted cores |\n|---|---|---|---|---|---|---|\n",
+            cells.len()
+        );
+        for WholePolicy { name, medians, worst } in &all {
+            let both = |at: usize| format!("{}, {}", short(medians[at]), short(worst[at]));
+            let [p99, loss, order] = [P99, LOSS, REORDERING].map(both);
+            let others = medians[REORDERING + 1..].iter().map(|&figure| short(figure)).collect::<Vec<_>>().join(" | ");
+            let _ = writeln!(page, "| `{name}` | {p99} | {loss} | {order} | {others} |");
+        }
     }
 }
 
