@@ -158,7 +158,7 @@ impl CostModel {
     }
 
     /// Sets what a batch of each service costs, in ns, whatever its packets. It is a part of what a packet alone
-    /// costs, and the other packets of a batch do not pay it ([`Dispatch::batched`]).
+    /// costs, and the other packets of a batch do not pay it ([`Packet::batched`]).
     #[must_use]
     pub fn with_batches(self, batches: IdVec<ServiceId, u64>) -> Self {
         assert_eq!(batches.len(), self.costs.len(), "a service has a cost of a batch");
@@ -196,7 +196,7 @@ impl CostModel {
     pub fn serve<P: Borrow<Packet>>(&mut self, now: Time, core: CoreId, dispatch: &Dispatch<P>) -> Span {
         let packet = dispatch.packet.borrow();
         if !self.plain {
-            return self.serve_in_detail(now, core, packet, dispatch.cold, dispatch.batched, dispatch.moved);
+            return self.serve_in_detail(now, core, packet, dispatch.cold, dispatch.moved);
         }
         let work = self.costs[packet.service].total(packet.length, dispatch.cold);
         let free = &mut self.free[core];
@@ -209,15 +209,15 @@ impl CostModel {
 
     /// Returns how long a core with one context and no other packet is busy with the packet.
     pub fn time(&self, core: CoreId, dispatch: &Dispatch<&Packet>) -> Time {
-        let Dispatch { packet, cold, batched, moved, .. } = *dispatch;
-        Time::from_ns(self.work_at(core, packet, cold, batched, moved)) + self.stalls[packet.service]
+        let packet = dispatch.packet;
+        Time::from_ns(self.work_at(core, packet, dispatch.cold, dispatch.moved)) + self.stalls[packet.service]
     }
 
     /// Returns the time that a core computes for the packet, in ns.
-    fn work_at(&self, core: CoreId, packet: &Packet, cold: bool, batched: bool, moved: Option<CoreDistance>) -> u64 {
+    fn work_at(&self, core: CoreId, packet: &Packet, cold: bool, moved: Option<CoreDistance>) -> u64 {
         let cost = self.costs[packet.service];
         let moving = self.moves.work(cost.work(packet.length), moved);
-        let paid = if batched { self.batches[packet.service] } else { 0 };
+        let paid = if packet.batched { self.batches[packet.service] } else { 0 };
         let work = cost.total(packet.length, cold).saturating_add(moving).saturating_sub(paid).max(1);
         let speed = self.speeds[core];
         if speed == 1000 { work } else { (u128::from(work) * 1000).div_ceil(u128::from(speed)) as u64 }
@@ -230,10 +230,9 @@ impl CostModel {
         core: CoreId,
         packet: &Packet,
         cold: bool,
-        batched: bool,
         moved: Option<CoreDistance>,
     ) -> Span {
-        let work = self.work_at(core, packet, cold, batched, moved);
+        let work = self.work_at(core, packet, cold, moved);
         let start = (now + self.hand_over).max(self.free[core]);
         let computed = &mut self.computed[self.element[core]];
         *computed = start.max(*computed) + Time::from_ns(work);
@@ -259,13 +258,8 @@ mod tests {
         assert_eq!(LinearCost::default().work(64), 1);
     }
 
-    const DISPATCH: Dispatch = Dispatch {
-        slot: crate::id::Slot(0),
-        packet: Packet { length: 100, ..Packet::EMPTY },
-        cold: true,
-        batched: false,
-        moved: None,
-    };
+    const DISPATCH: Dispatch =
+        Dispatch { slot: crate::id::Slot(0), packet: Packet { length: 100, ..Packet::EMPTY }, cold: true, moved: None };
 
     fn model(cores: usize, contexts: usize, speeds: &[u32], stall: u64) -> CostModel {
         let config = SchedulerConfig { cores, contexts, speeds: speeds.to_vec(), ..SchedulerConfig::default() };
@@ -306,7 +300,15 @@ mod tests {
         let model = CostModel::new(&config, IdVec::from_iter([cost]), &[]).with_batches(IdVec::from_iter([800]));
         let time = |packets: u64| {
             let mut model = model.clone();
-            let serve = |at| model.serve(Time::ZERO, CoreId(0), &Dispatch { batched: at > 0, ..DISPATCH }).finished;
+            let serve = |at| {
+                model
+                    .serve(
+                        Time::ZERO,
+                        CoreId(0),
+                        &Dispatch { packet: Packet { batched: at > 0, ..DISPATCH.packet }, ..DISPATCH },
+                    )
+                    .finished
+            };
             (0..packets).map(serve).last().unwrap().as_ns() / packets
         };
         assert_eq!([1, 32].map(time), [900, 125]);

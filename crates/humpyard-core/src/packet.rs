@@ -50,12 +50,21 @@ pub struct Packet {
     pub chain: ChainId,
     /// The hop of the chain at which the packet is, from 0; set by the mechanism.
     pub hop: u8,
+    /// Whether it continues a batch of its service that its core has begun; set by the mechanism.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub batched: bool,
     /// The part of a longer unit that the packet is.
     pub part: Part,
     /// Whether the packet changes the state of its connection: a TCP packet with SYN, FIN or RST,
     /// or the first packet of a flow of another protocol.
     #[serde(default)]
     pub changes_connection: bool,
+}
+
+/// Whether a field need not be written.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 impl Packet {
@@ -73,6 +82,7 @@ impl Packet {
         service: ServiceId(0),
         chain: ChainId(0),
         hop: 0,
+        batched: false,
         part: Part::Whole,
         changes_connection: false,
     };

@@ -344,7 +344,7 @@ mod tests {
     fn give(threads: &mut Threads, core: u16, byte: u8) {
         let frame = Frame { data: vec![byte], ..Frame::default() };
         let mut held = HeldFrames::from_fn(1, |_| HeldFrame { number: 1, frame: frame.clone() });
-        let dispatch = Dispatch { slot: Slot(0), packet: &Packet::default(), cold: false, batched: false, moved: None };
+        let dispatch = Dispatch { slot: Slot(0), packet: &Packet::default(), cold: false, moved: None };
         threads.give(Time::ZERO, CoreId(core), &dispatch, &mut held);
     }
 

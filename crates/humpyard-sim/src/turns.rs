@@ -109,9 +109,7 @@ mod tests {
 
     fn begin(turns: &mut Turns, sequence: u64, whole: u64) -> u64 {
         let packet = Packet { sequence, ..Packet::default() };
-        turns
-            .begin(&Dispatch { slot: SLOT, packet: &packet, cold: false, batched: false, moved: None }, || ns(whole))
-            .as_ns()
+        turns.begin(&Dispatch { slot: SLOT, packet: &packet, cold: false, moved: None }, || ns(whole)).as_ns()
     }
 
     #[test]

@@ -237,12 +237,7 @@ mod tests {
 
     fn serve(fairness: &mut Fairness, client: u32) {
         let packet = packet(client);
-        fairness.on_dispatch(
-            Time::ZERO,
-            CORE,
-            &Dispatch { slot: Slot(0), packet, cold: false, batched: false, moved: None },
-            10,
-        );
+        fairness.on_dispatch(Time::ZERO, CORE, &Dispatch { slot: Slot(0), packet, cold: false, moved: None }, 10);
         fairness.on_completion(
             Time::ZERO,
             CORE,

@@ -372,8 +372,9 @@ impl<'h> Player<'h> {
     fn dispatch(&mut self, now: Time, core: CoreId, dispatch: &Dispatch) {
         let arrival = self.slots[dispatch.slot.index()].expect("a dispatched packet has a slot");
         let Place::Waiting(accepted) = self.places[arrival] else { panic!("only a waiting packet is dispatched") };
-        // The estimate of the table, or of the scheduler's own estimator.
-        let expected = Packet { estimate: dispatch.packet.estimate, ..accepted };
+        // The estimate of the table, or of the scheduler's own estimator; and what the sharing policy decides.
+        let Packet { estimate, batched, .. } = dispatch.packet;
+        let expected = Packet { estimate, batched, ..accepted };
         assert_eq!(dispatch.packet, expected, "a packet is dispatched as it is");
         self.places[arrival] = Place::InService(dispatch.packet);
         assert_eq!(self.switching[core.index()], None, "core {core} is switching");

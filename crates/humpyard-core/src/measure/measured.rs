@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use super::{Measurements, Observer, Summary, Tally};
 use crate::cost::Span;
 use crate::id::{ClientId, CoreId, FlowId, Slot};
-use crate::mechanism::{Account, Arrival, Completed, Dispatch, Done, Effect, Journal, Scheduler, Taken};
+use crate::mechanism::{Account, Arrival, Completed, Dispatch, Done, Effect, Journal, Scheduler};
 use crate::packet::Packet;
 use crate::policy::{Allocate, BuildError, Share, Steer, Topology};
 use crate::unit::{Time, Weight};
@@ -147,14 +147,14 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     /// Lends the core's next packet. `TURNS`: it may have had turns before.
     #[inline(always)]
     fn lend<const TURNS: bool>(&mut self, now: Time, core: CoreId) -> Option<Dispatch<&Packet>> {
-        let Taken { slot, cold, batched } = self.scheduler.take(now, core)?;
+        let (slot, cold) = self.scheduler.take(now, core)?;
         let packet = self.scheduler.packet(slot);
         let moved = if TURNS && self.scheduler.had_turn(slot) {
             self.measurements.on_turn(now, core, packet)
         } else {
             self.measurements.on_dispatch(now, core, packet, cold)
         };
-        let dispatch = Dispatch { slot, packet, cold, batched, moved };
+        let dispatch = Dispatch { slot, packet, cold, moved };
         if let Some(observer) = &mut self.observer {
             observer.on_unqueue(slot, self.scheduler.queue_of_slot(slot));
             observer.on_dispatch(now, core, &dispatch.copied());
@@ -171,7 +171,7 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         let Some((slot, cold)) = taken else { return Some((core, None)) };
         let packet = self.scheduler.packet(slot);
         self.measurements.on_plain_dispatch(packet);
-        Some((core, Some(Dispatch { slot, packet, cold, batched: false, moved: None })))
+        Some((core, Some(Dispatch { slot, packet, cold, moved: None })))
     }
 
     /// The packet in `slot` was done at `finished`, which may lie before `now`, after `core` was busy with it for `busy`.

@@ -29,10 +29,6 @@ pub struct Dispatch<P = Packet> {
     pub packet: P,
     /// Whether the core's previous packet had another service, or there was none.
     pub cold: bool,
-    /// Whether it continues a batch of its service that the core has begun: [`Share::continues`].
-    ///
-    /// [`Share::continues`]: crate::policy::Share::continues
-    pub batched: bool,
     /// The distance from the core that served the flow's previous packet. `None`: it is the same
     /// core, there was no previous packet, or nobody counts moves.
     /// [`Measured`](crate::measure::Measured) counts them if the run has a topology.
@@ -44,8 +40,8 @@ impl Dispatch<&Packet> {
     #[inline]
     #[must_use]
     pub fn copied(&self) -> Dispatch {
-        let Self { slot, packet, cold, batched, moved } = *self;
-        Dispatch { slot, packet: *packet, cold, batched, moved }
+        let Self { slot, packet, cold, moved } = *self;
+        Dispatch { slot, packet: *packet, cold, moved }
     }
 }
 

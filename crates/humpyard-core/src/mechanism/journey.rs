@@ -134,6 +134,9 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             self.withdraw(core);
         }
         let queue = &mut self.queues[id];
+        if !PLAIN {
+            self.slab.get_mut(slot).packet.batched = queue.share.holds_back() && queue.share.continues(core);
+        }
         if PLAIN && is_occupied {
             queue.withdraw_core(core);
         }

@@ -41,7 +41,6 @@ pub use flow_order::FlowOrder;
 pub use journal::{Event, Given, Journal, Record};
 pub use limits::{Limits, WhenFull};
 pub use replay::Divergence;
-pub(crate) use scheduler::Taken;
 pub use scheduler::{Never, Scheduler};
 pub use split::{Split, SplitAccount};
 pub use swap::{PlannedSwap, TakeOver, TakenOver};

@@ -42,14 +42,6 @@ impl Allocate for Never {
     }
 }
 
-/// A packet that a core was given: the fields of [`Dispatch`] that the mechanism decides.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Taken {
-    pub(crate) slot: Slot,
-    pub(crate) cold: bool,
-    pub(crate) batched: bool,
-}
-
 /// The packets, their queues, and the policies that order them.
 ///
 /// The policies determine the queues, each of which has its own sharing policy:
@@ -244,13 +236,13 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// A driver may call this again before the first packet is complete, to hand a core several packets in a row.
     #[inline]
     pub fn next(&mut self, now: Time, core: CoreId) -> Option<Dispatch> {
-        let Taken { slot, cold, batched } = self.take(now, core)?;
-        Some(Dispatch { slot, packet: *self.packet(slot), cold, batched, moved: None })
+        let (slot, cold) = self.take(now, core)?;
+        Some(Dispatch { slot, packet: *self.packet(slot), cold, moved: None })
     }
 
-    /// As [`Scheduler::next`], without the packet.
+    /// As [`Scheduler::next`]: the slot of the packet, and whether the core's previous packet had another service.
     #[inline(always)]
-    pub(crate) fn take(&mut self, now: Time, core: CoreId) -> Option<Taken> {
+    pub(crate) fn take(&mut self, now: Time, core: CoreId) -> Option<(Slot, bool)> {
         self.expect_settled();
         self.advance(now);
         if !self.allocation.as_ref().is_none_or(|allocation| allocation.is_movable(core)) {
@@ -259,19 +251,16 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         }
         if self.is_plain {
             let queue = self.cores[core].queues[0];
-            let (slot, cold) = self.dispatch::<true>(now, core, queue)?;
-            return Some(Taken { slot, cold, batched: false });
+            return self.dispatch::<true>(now, core, queue);
         }
         self.take_any(now, core)
     }
 
     #[inline(never)]
-    fn take_any(&mut self, now: Time, core: CoreId) -> Option<Taken> {
+    fn take_any(&mut self, now: Time, core: CoreId) -> Option<(Slot, bool)> {
         let taken = self.dispatch::<false>(now, core, self.cores[core].queues[0]);
         self.note(|| Event::Next { core, answer: taken.map(|(slot, cold)| Given { slot, cold }) });
-        let (slot, cold) = taken?;
-        let share = &self.queues[self.slab.get(slot).queue].share;
-        Some(Taken { slot, cold, batched: share.holds_back() && share.continues(core) })
+        taken
     }
 
     /// The packet in this slot.
@@ -407,8 +396,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let steer = self.steer.as_ref().and_then(|steer| steer.policy.next_timeout());
         let allocate = self.allocation.as_ref().and_then(|allocation| allocation.policy.next_timeout());
         let exit = self.exit.as_ref().and_then(ExitBuffer::next_timeout);
-        let share = if self.holds_back_heads() { self.next_release() } else { None };
-        Time::earlier(Time::earlier(steer, allocate), Time::earlier(exit, share))
+        let next = Time::earlier(Time::earlier(steer, allocate), exit);
+        if self.holds_back_heads() { Time::earlier(next, self.next_release()) } else { next }
     }
 
     /// Whether sharing policies hold back packets that wait.
