@@ -89,6 +89,21 @@ fn scaled(value: f64, units: &[(f64, &str)]) -> String {
     format!("{value:.digits$} {unit}")
 }
 
+/// Breaks a text into lines of at most `width` characters; a longer word has a line of its own.
+pub fn wrapped(words: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in words.split_whitespace() {
+        let last = lines.last_mut().expect("there is a line");
+        if !last.is_empty() && last.chars().count() + 1 + word.chars().count() > width {
+            lines.push(word.to_owned());
+        } else {
+            last.push_str(if last.is_empty() { "" } else { " " });
+            last.push_str(word);
+        }
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,7 +9,10 @@ use super::rule::{Distance, Tree, simplest};
 use super::tables::{ElephantCost, elephant_costs};
 use super::traffic::{LOOKED_AT, short};
 use super::{HOSTS, JudgedRule, RuleFound, WholeMap, example, times_of};
+use crate::figures::wrapped;
 
+/// Characters of a line of the page.
+const WIDTH: usize = 100;
 /// Hashing has lost where its p99 is this many times the best.
 const LOST: f64 = 2.0;
 
@@ -53,7 +56,19 @@ pub(super) fn page(map: &WholeMap<'_>) -> String {
     add_classes(&mut page, map);
     add_terms(&mut page);
     add_limits(&mut page, map);
-    page
+    page.lines().map(|line| fitting(line) + "\n").collect()
+}
+
+/// Breaks a line of prose or of a list at the width of a page; tables stay as they are.
+fn fitting(line: &str) -> String {
+    if line.starts_with('|') || line.len() <= WIDTH {
+        return line.to_owned();
+    }
+    let words = line.trim_start();
+    let indent = line.len() - words.len();
+    let hanging = indent + if words.starts_with("* ") { 2 } else { 0 };
+    let lines = wrapped(words, WIDTH - hanging);
+    " ".repeat(indent) + &lines.join(&format!("\n{}", " ".repeat(hanging)))
 }
 
 fn add_rule(page: &mut String, rule: Option<&RuleFound>) {

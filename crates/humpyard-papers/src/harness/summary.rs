@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use humpyard_plot::figures::wrapped;
+
 use super::directory::TITLE;
 use super::findings::{Finding, findings};
 use super::options::Missing;
@@ -85,19 +87,4 @@ fn commands(text: &mut String, shown: &[Shown]) {
 
 fn paragraph(text: &mut String, words: &str) {
     let _ = writeln!(text, "{}\n", wrapped(words, WIDTH).join("\n"));
-}
-
-/// Breaks a text into lines.
-fn wrapped(words: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in words.split_whitespace() {
-        let last = lines.last_mut().expect("there is a line");
-        if !last.is_empty() && last.chars().count() + 1 + word.chars().count() > width {
-            lines.push(word.to_owned());
-        } else {
-            last.push_str(if last.is_empty() { "" } else { " " });
-            last.push_str(word);
-        }
-    }
-    lines
 }
