@@ -91,9 +91,13 @@ fn prepare(at: &Path, page: &str) {
         good(at, "sweep loads.toml --out loads --quiet");
         good(at, "sweep loads.toml --out loads-of-yesterday --quiet");
     }
-    for (name, language, has) in
-        [("flows.toml", "toml", "[[flow]]"), ("network.toml", "toml", "[[node]]"), ("flows.csv", "csv", "service,rate")]
-    {
+    let written = [
+        ("flows.toml", "toml", "[[flow]]"),
+        ("network.toml", "toml", "[[node]]"),
+        ("flows.csv", "csv", "service,rate"),
+        ("batch.toml", "toml", "per_batch_ns"),
+    ];
+    for (name, language, has) in written {
         if let Some(text) = blocks(page, language).find(|block| block.contains(has)) {
             fs::write(at.join(name), text).expect("a file of the page");
         }
