@@ -21,6 +21,7 @@ mod limits;
 mod plain;
 mod preemption;
 mod queue;
+mod release;
 mod replace;
 mod replay;
 mod retype;

@@ -400,27 +400,6 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         if self.holds_back_heads() { Time::earlier(next, self.next_release()) } else { next }
     }
 
-    /// Whether sharing policies hold back packets that wait.
-    #[inline(always)]
-    fn holds_back_heads(&self) -> bool {
-        self.queues[QueueId(0)].share.holds_back()
-    }
-
-    /// Returns when a sharing policy releases packets next. O(queues).
-    #[inline(never)]
-    fn next_release(&self) -> Option<Time> {
-        self.queues.iter().filter_map(|queue| queue.share.next_timeout()).min()
-    }
-
-    /// Lets sharing policies release packets.
-    #[inline(never)]
-    fn release_heads(&mut self, now: Time) {
-        for queue in self.queues.ids() {
-            self.queues[queue].share.on_timeout(now);
-            self.changed(queue);
-        }
-    }
-
     /// Whether a timer may ever be set. If not, a driver need not call [`Scheduler::next_timeout`].
     #[inline]
     pub fn keeps_time(&self) -> bool {

@@ -24,7 +24,8 @@
 //! A table `[machine]`, which need not be there, has what `calibrate --machine` measured: see [`MachineCosts`].
 //!
 //! `fixed_ns` is required; `per_byte_ns`, `cold_ns` and `per_batch_ns` default to 0. `per_batch_ns` is paid once for the
-//! packets that a core serves in a row as a batch, and a packet alone is a batch. `switch_upper_ns` is the cost of a switch, unless an option
+//! packets that a core serves in a row as a batch, and a packet alone is a batch.
+//! `switch_upper_ns` is the cost of a switch, unless an option
 //! of the run gives another. `expansion` is the bytes that leave for a `--link`, per byte that came; it defaults to 1.
 
 use core::time::Duration;

@@ -1,5 +1,5 @@
-//! What a map knows: in each cell, the policies that were near the best. A map writes it as `known.json`, and the one of
-//! the whole map comes with humpyard, for `recommend` and `explain`.
+//! What a map knows: in each cell, the policies that were near the best. A map writes it as `known.json`, and the one
+//! of the whole map comes with humpyard, for `recommend` and `explain`.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -12,7 +12,7 @@ use super::rule::NEAR;
 use super::traffic::{Feature, Features, rounded};
 
 /// The file of the whole map.
-static KNOWN: LazyLock<Known> =
+static KNOWN: LazyLock<KnownMap> =
     LazyLock::new(|| serde_json::from_str(include_str!("known.json")).expect("`humpyard map` wrote it"));
 
 /// Cells that are asked which policies are likely to be good.
@@ -22,7 +22,7 @@ const CLASSES_NAMED: usize = 4;
 
 /// What a map knows.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub(crate) struct Known {
+pub(crate) struct KnownMap {
     /// All policies that were mapped, the simplest first.
     policies: Vec<String>,
     cells: Vec<KnownCell>,
@@ -40,7 +40,7 @@ struct KnownCell {
     any_order: Vec<usize>,
 }
 
-impl Known {
+impl KnownMap {
     /// What this map knows.
     pub(super) fn of(map: &WholeMap<'_>) -> Self {
         Self { policies: map.policies.to_vec(), cells: map.cells.iter().map(KnownCell::of).collect() }
@@ -136,7 +136,7 @@ pub struct NearBestOfClass {
 impl NearBest {
     /// Returns where the policy is near the best. `None`: the map has no policy of this name.
     pub fn of(policy: &str) -> Option<Self> {
-        let known = Known::whole();
+        let known = KnownMap::whole();
         let number = known.policies.iter().position(|name| name == policy)?;
         let mut classes: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
         for cell in &known.cells {
@@ -169,7 +169,7 @@ impl NearBest {
 mod tests {
     use super::*;
 
-    fn known() -> Known {
+    fn known() -> KnownMap {
         let cell = |class: &str, largest: f64, any_order: &[usize]| KnownCell {
             class: class.to_owned(),
             figures: [largest, 100.0, 0.0, 0.9, 1.0, 16.0, 0.0],
@@ -178,7 +178,7 @@ mod tests {
         };
         let policies = ["hrw", "jsq", "sprayer"].map(str::to_owned).into();
         let cells = vec![cell("uniform", 0.01, &[0, 1, 2]), cell("elephants", 0.8, &[1])];
-        Known { policies, cells }
+        KnownMap { policies, cells }
     }
 
     #[test]
@@ -196,12 +196,12 @@ mod tests {
     #[test]
     fn a_file_is_read_as_written() {
         let known = known();
-        assert_eq!(serde_json::from_str::<Known>(&known.text()).expect("a file"), known);
+        assert_eq!(serde_json::from_str::<KnownMap>(&known.text()).expect("a file"), known);
     }
 
     #[test]
     fn the_map_that_comes_along_knows_every_policy_that_is_tried() {
-        let known = Known::whole();
+        let known = KnownMap::whole();
         assert_eq!(known.policies, crate::recommend::grid());
         assert!(known.cells.len() > 500);
         let hashing = NearBest::of("hrw").expect("hashing is mapped");

@@ -29,7 +29,7 @@ use classes::{TrafficClass, classes};
 use rounds::{MapCell, MapPlace, PENALTY, Rounds, set_times, write};
 use rule::{Distance, Example, Tree, learn};
 
-pub(crate) use known::Known;
+pub(crate) use known::KnownMap;
 pub use known::{NearBest, NearBestOfClass};
 pub use rounds::MakesSweep;
 pub(crate) use traffic::TrafficFigures;
@@ -283,7 +283,7 @@ impl WholeMap<'_> {
         let rules = BTreeMap::from([("order_kept", &self.order_kept), ("any_order", &self.any_order)]);
         let rules = serde_json::to_string_pretty(&rules).map_err(|error| LabError::option(error.to_string()))?;
         write(&directory.join("rule.json"), &(rules + "\n"))?;
-        write(&directory.join("known.json"), &Known::of(self).text())?;
+        write(&directory.join("known.json"), &KnownMap::of(self).text())?;
         write(&directory.join("index.md"), &page::page(self))
     }
 }

@@ -103,8 +103,8 @@ fn add_elephants(page: &mut String, costs: &[ElephantCost<'_>]) {
     let _ = write!(
         page,
         "Elephants with this part of a core each give plain hashing (`hrw`) {LOST} times the p99 of the best policy, \
-         or more: of those that keep the order of flows, and of all. Behind it stands the p99 of hashing over the best, \
-         there and at most. The load is {}; [elephants.csv](elephants.csv) has the whole curve.\n\n",
+         or more: of those that keep the order of flows, and of all. Behind it stands the p99 of hashing over the \
+         best, there and at most. The load is {}; [elephants.csv](elephants.csv) has the whole curve.\n\n",
         costs[0].cell.point.load
     );
     page.push_str("| cores | host | elephants | order kept | order free |\n|---|---|---|---|---|\n");
@@ -160,8 +160,8 @@ fn add_policies(page: &mut String, map: &WholeMap<'_>) {
     let _ = write!(
         page,
         "\n## What each policy costs\n\nAll classes but captures and `elephants` at load {load} together. The tables \
-         have the policies that fit everywhere and are on the Pareto front of all figures: none of the others is better \
-         by one of them and worse by none. p99 is over the best policy of a cell. Each column has the median, and p99, \
+         have the policies that fit everywhere and are on the Pareto front of all figures: none of the others is \
+         better by one of them and worse by none. p99 is over the best policy of a cell. Each column has the median, and p99, \
          loss and order also the worst of all cells.\n"
     );
     for host in HOSTS {

@@ -50,8 +50,8 @@ pub(super) struct ElephantCost<'a> {
 }
 
 impl ElephantCost<'_> {
-    /// Returns how many times the least p99 plain hashing has: the least of policies that keep the order of flows, or of
-    /// all.
+    /// Returns how many times the least p99 plain hashing has: the least of policies that keep the order of flows, or
+    /// of all.
     pub(super) fn times(&self, keeps_order: bool) -> f64 {
         let times = self.hashing.times;
         if keeps_order { times.order_kept.unwrap_or(times.any_order) } else { times.any_order }

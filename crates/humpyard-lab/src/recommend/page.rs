@@ -88,7 +88,10 @@ fn search(said: &Recommendation, command: &str) -> Markup {
                 }
             } }
             @if !said.search.likely.is_empty() {
-                p { "In all rounds, for the map has them near the best on traffic like this: " (said.search.likely.join(", ")) "." }
+                p {
+                    "In all rounds, for the map has them near the best on traffic like this: "
+                    (said.search.likely.join(", ")) "."
+                }
             }
             @if !said.search.skipped.is_empty() {
                 p { "Not tried:" }

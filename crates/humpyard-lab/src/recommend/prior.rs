@@ -6,15 +6,14 @@ use humpyard_policies::spec::PolicySpec;
 use crate::LabError;
 use crate::choice::order::OrderChoice;
 use crate::config::RunConfig;
-use crate::map::{Known, TrafficFigures};
+use crate::map::{KnownMap, TrafficFigures};
 use crate::offered::Offered;
 use crate::recorded::Recorded;
 
 /// Candidates that are likely to be good, at most, where the order of flows counts and where it does not.
 const LIKELY: usize = 3;
 
-/// Returns the candidates, by number, that were near the best on traffic like this. There are none where the load is
-/// unknown.
+/// Returns the candidates, by number, that were near the best on traffic like this. Empty: the load is unknown.
 ///
 /// # Errors
 /// A configuration without classifier or costs.
@@ -32,7 +31,7 @@ pub(super) fn likely(
         OrderChoice::Free => &[false],
         OrderChoice::Exit(_) => &[true, false],
     };
-    let names = orders.iter().flat_map(|&keeps_order| Known::whole().likely(&figures, keeps_order, LIKELY));
+    let names = orders.iter().flat_map(|&keeps_order| KnownMap::whole().likely(&figures, keeps_order, LIKELY));
     let policies = names.filter_map(|name| name.parse::<PolicySpec>().ok());
     let mut likely: Vec<usize> =
         policies.filter_map(|policy| candidates.iter().position(|candidate| *candidate == policy)).collect();

@@ -52,7 +52,7 @@ const GONE: Time = Time::from_ns(1_000_000);
 
 /// The waiting packets of a service.
 #[derive(Clone, Copy, Debug, Default)]
-struct Service {
+struct ServiceBatches {
     /// The newest packets: they wait for others.
     held: u32,
     /// When they are released, if any are held.
@@ -85,7 +85,7 @@ pub struct Batch {
     hold: Time,
     /// Whether only one core may have a batch of a service.
     keeps_order: bool,
-    services: IdVec<ClientId, Service>,
+    services: IdVec<ClientId, ServiceBatches>,
     cores: IdVec<CoreId, CoreBatch>,
     /// Services with held packets, by the time of their release.
     holding: IdRing<ClientId>,
@@ -116,7 +116,7 @@ impl Build for Batch {
             size: params.size.min(room).max(1) as u32,
             hold: Time::from_ns(params.hold),
             keeps_order: config.flow_order == FlowOrder::Hold,
-            services: IdVec::from_fn(services, |_| Service::default()),
+            services: IdVec::from_fn(services, |_| ServiceBatches::default()),
             cores: IdVec::from_fn(config.cores, |_| none),
             holding: IdRing::new(services),
             available: IdRing::new(services),
@@ -255,7 +255,7 @@ impl Share for Batch {
     fn set_weight(&mut self, _: Time, _: ClientId, _: Weight) {}
 
     fn explain(&self, id: ClientId) -> Option<String> {
-        let Service { held, released, reserved, .. } = self.services[id];
+        let ServiceBatches { held, released, reserved, .. } = self.services[id];
         Some(format!(
             "{held} packets wait until there are {}, and {released} were released, {reserved} of them for cores that \
              have begun a batch",
@@ -276,7 +276,7 @@ impl Batch {
 
     /// Whether a core may begin a batch of this service.
     fn is_available(&self, id: ClientId) -> bool {
-        let Service { released, reserved, is_offered, .. } = self.services[id];
+        let ServiceBatches { released, reserved, is_offered, .. } = self.services[id];
         is_offered && released > reserved && !(self.keeps_order && reserved > 0)
     }
 
