@@ -40,7 +40,7 @@ use humpyard_core::unit::{Time, Weight, Work};
 params! {
     /// Parameters of batches.
     pub struct BatchParams {
-        /// The packets of a service that are released together; at most as many as there is room for.
+        /// The packets of a service that are released together; at most its part of the room.
         size: u64 = 32, in 1..=65_536;
         /// The longest that a packet waits for others.
         hold: u64 = 50_000, in 0..=1_000_000_000, unit "ns";
@@ -109,8 +109,9 @@ impl Build for Batch {
 
     fn new(params: &BatchParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
         let services = config.services.len();
-        // A batch that the room cannot hold would never be there.
-        let room = u64::from(config.limits.client.min(config.limits.queue)).min(config.packets as u64);
+        // A batch for which there is no room would never be there. All services share the room of a queue.
+        let shared = u64::from(config.limits.queue).min(config.packets as u64) / services.max(1) as u64;
+        let room = u64::from(config.limits.client).min(shared);
         let none = CoreBatch { service: ClientId(0), left: 0, in_service: 0, gone_at: Time::ZERO, continues: false };
         Ok(Self {
             size: params.size.min(room).max(1) as u32,
