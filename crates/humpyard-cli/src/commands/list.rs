@@ -48,7 +48,7 @@ pub(crate) fn list(arguments: &ListArguments) -> Result<ExitCode, Failure> {
 /// The entries of one kind.
 fn listed(what: Listed) -> Result<Vec<Value>, Failure> {
     Ok(match what {
-        Listed::Policies => values(&registry::entries())?,
+        Listed::Policies => policies()?,
         Listed::Services => values(&services::entries())?,
         Listed::Experiments => experiments()?,
         Listed::Profiles => values(&traffic::generate::entries())?,
