@@ -1,5 +1,5 @@
-//! What a map knows: in each cell, the policies that were near the best. A map writes it as `known.json`, and the one
-//! of the whole map comes with humpyard, for `recommend` and `explain`.
+//! What a map knows: in each cell, the policies that were near the best. A map writes it as `known.json`, and that of
+//! the published map comes with humpyard, for `recommend` and `explain`.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -11,7 +11,7 @@ use super::rounds::{BestTimes, MapCell};
 use super::rule::NEAR;
 use super::traffic::{Feature, Features, rounded};
 
-/// The file of the whole map.
+/// The file of the published map.
 static KNOWN: LazyLock<KnownMap> =
     LazyLock::new(|| serde_json::from_str(include_str!("known.json")).expect("`humpyard map` wrote it"));
 
