@@ -239,8 +239,8 @@ impl Headers {
         Self::parse_any(frame, tunnels)
     }
 
-    /// Sets these headers to those of [`Self::parse_inside`]. Each way of parsing writes them itself: results that meet
-    /// in one place would be joined field by field.
+    /// Sets these headers to those of [`Self::parse_inside`]. Each way of parsing writes them itself: if both returned
+    /// them, the compiler would join the two results field by field.
     #[inline(always)]
     pub fn set_inside(&mut self, frame: &Frame, tunnels: Tunnels) {
         if tunnels == Tunnels::NONE

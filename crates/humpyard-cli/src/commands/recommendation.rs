@@ -93,7 +93,7 @@ fn tables(said: &Recommendation) -> Vec<String> {
     }
     if !said.search.likely.is_empty() {
         let likely = said.search.likely.join(", ");
-        lines.push(format!("Near the best on such traffic, as the map has it, and so in all rounds: {likely}."));
+        lines.push(format!("Tried in all rounds, because the map has them near the best on such traffic: {likely}."));
     }
     lines.extend(said.baseline.iter().map(|baseline| format!("{}.", capital(&baseline.says()))));
     lines.extend(said.host.iter().map(|host| format!("Simulated on the host `{host}` ({}).", host.source)));

@@ -89,7 +89,7 @@ fn search(said: &Recommendation, command: &str) -> Markup {
             } }
             @if !said.search.likely.is_empty() {
                 p {
-                    "In all rounds, for the map has them near the best on traffic like this: "
+                    "Tried in all rounds, because the map has them near the best on such traffic: "
                     (said.search.likely.join(", ")) "."
                 }
             }
