@@ -158,6 +158,23 @@ impl Observer for Room<'_> {
     }
 }
 
+/// Checks that a packet goes to a core only if no other has fewer.
+struct Spread {
+    in_service: Vec<usize>,
+}
+
+impl Observer for Spread {
+    fn on_dispatch(&mut self, _: Time, core: CoreId, _: &Dispatch, _: u64) {
+        let fewest = self.in_service.iter().min();
+        assert_eq!(Some(&self.in_service[core.index()]), fewest, "core {core} has others before it");
+        self.in_service[core.index()] += 1;
+    }
+
+    fn on_completion(&mut self, _: Time, core: CoreId, _: &Completed, _: Time) {
+        self.in_service[core.index()] -= 1;
+    }
+}
+
 /// Shapes with chains of services, and an exit where packets wait for earlier ones of their flow.
 fn chained() -> impl Strategy<Value = Shape> {
     let exit = prop_oneof![
@@ -228,6 +245,16 @@ proptest! {
         let history = History::generate(&shape);
         let log = play(&history, Layout::Shared, Arbitrary::merging, &mut ())?;
         prop_assert!(log.decisions.is_sorted_by_key(|decision| decision.arrival), "{history}");
+    }
+
+    #[test]
+    fn cores_with_the_fewest_packets_come_first(shape in shape()) {
+        // With an even seed, the cores ask that the scheduler names.
+        let history = History::generate(&Shape { seed: shape.seed & !1, ..shape });
+        for share in [Arbitrary::merging, || Arbitrary::new(7)] {
+            let mut spread = Spread { in_service: vec![0; history.cores] };
+            play(&history, Layout::Shared, share, &mut spread)?;
+        }
     }
 
     #[test]

@@ -59,6 +59,8 @@ impl Core {
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) layout: Layout,
+    /// Whether cores are chosen by the allocation alone: with one packet in flight, all with room are idle.
+    pub(super) chooses_idle_by_service: bool,
     pub(super) cores: usize,
     pub(super) contexts: usize,
     pub(super) clients: usize,
@@ -81,6 +83,7 @@ impl Plan {
     pub(super) fn new(config: &SchedulerConfig, layout: Layout) -> Self {
         Self {
             layout,
+            chooses_idle_by_service: layout == Layout::PerService && config.in_flight == 1,
             cores: config.cores,
             contexts: config.contexts,
             clients: config.clients,

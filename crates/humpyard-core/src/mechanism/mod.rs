@@ -18,6 +18,7 @@ mod journal;
 mod journey;
 mod layout;
 mod limits;
+mod next_core;
 mod plain;
 mod preemption;
 mod queue;

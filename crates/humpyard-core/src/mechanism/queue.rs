@@ -334,13 +334,6 @@ impl<Q: Share> Queue<Q> {
         }
     }
 
-    /// Returns which of several free cores is asked first.
-    pub(super) fn place(&mut self, now: Time) -> CoreId {
-        let core = self.share.place(now, &self.free);
-        debug_assert!(self.free.contains(core), "core {core} is not free");
-        core
-    }
-
     /// Takes the packet that `core` should serve now.
     #[inline(always)]
     pub(super) fn dispatch<const PLAIN: bool>(

@@ -34,6 +34,7 @@ impl<S, Q, A> Scheduler<S, Q, A> {
             is_pending: self.is_pending,
             reweighed: self.reweighed,
             cores: self.cores,
+            least_busy: self.least_busy,
             views: self.views,
             eligible: self.eligible,
             exit: self.exit,

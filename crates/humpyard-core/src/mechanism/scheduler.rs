@@ -77,6 +77,8 @@ pub struct Scheduler<S, Q, A> {
 
     // The cores.
     pub(super) cores: IdVec<CoreId, Core>,
+    /// Of the cores among which a queue chooses, those with the fewest packets. Filled for each choice.
+    pub(super) least_busy: IdSet<CoreId>,
     /// The cores as steering policies see them. Updated only with a steering policy.
     pub(super) views: IdVec<CoreId, CoreView>,
     /// The cores that may serve each service.
@@ -150,6 +152,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             is_pending: false,
             reweighed: IdVec::from_fn(config.clients, |_| None),
             cores,
+            least_busy: IdSet::new(config.cores),
             views: IdVec::from_fn(config.cores, |_| CoreView::default()),
             eligible,
             exit: config.exit.map(|order| ExitBuffer::new(order, config.flows)),
@@ -196,39 +199,6 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let answer = self.accept::<false>(now, packet);
         self.note(|| Event::Arrival { packet: *packet, answer });
         answer
-    }
-
-    /// Returns a core that has room and may have a packet waiting for it. `None`: there is no such core. Call
-    /// [`Scheduler::next`] for the core, and repeat until `None`: then no core can take more packets.
-    ///
-    /// Cores come by ascending queue; within a queue in the order in which the allocation, or else the sharing
-    /// policy, places packets.
-    #[inline(always)]
-    pub fn next_core(&mut self, now: Time) -> Option<CoreId> {
-        let (_, core) = self.find_core(now)?;
-        self.note(|| Event::Core(core));
-        Some(core)
-    }
-
-    /// Returns the core for [`Scheduler::next_core`], and the queue in which packets wait for it.
-    #[inline(always)]
-    pub(super) fn find_core(&mut self, now: Time) -> Option<(QueueId, CoreId)> {
-        while let Some(id) = self.candidates.first() {
-            let queue = &mut self.queues[id];
-            if queue.waiting == 0 || queue.free.is_empty() {
-                self.candidates.remove(id);
-                continue;
-            }
-            let core = match (queue.free.only(), self.allocation.as_mut()) {
-                (Some(core), _) => core,
-                (None, Some(allocation)) if self.plan.layout == Layout::PerService => {
-                    allocation.place(ServiceId(id.0), &queue.free)
-                }
-                _ => queue.place(now),
-            };
-            return Some((id, core));
-        }
-        None
     }
 
     /// Returns the packet that `core` serves next. `None`: no packet waits that it may serve.

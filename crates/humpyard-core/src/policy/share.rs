@@ -80,7 +80,8 @@ pub trait Share: Policy {
     /// Asked again without an event between, it returns the same.
     fn pick(&mut self, now: Time, core: CoreId) -> Option<ClientId>;
 
-    /// Returns which core with room to ask first: a member of `idle`, which has two or more. Called
+    /// Returns which core to ask first: a member of `idle`. These are two or more cores with room that have the same
+    /// number of packets, and no core with room has fewer: unless several packets are in flight, they are idle. Called
     /// when packets wait. Asked again without an event between, it returns the same.
     fn place(&mut self, _now: Time, idle: &IdSet<CoreId>) -> CoreId {
         idle.first().expect("a core is idle")

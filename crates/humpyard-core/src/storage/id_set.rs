@@ -129,6 +129,15 @@ impl<I: Id> IdSet<I> {
         }
     }
 
+    /// Takes all ids out. O(members).
+    #[inline]
+    pub fn clear(&mut self) {
+        self.low = 0;
+        while let Some(id) = self.first() {
+            self.remove(id);
+        }
+    }
+
     /// The lowest member.
     #[inline]
     pub fn first(&self) -> Option<I> {
