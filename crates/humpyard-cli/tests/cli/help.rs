@@ -126,8 +126,8 @@ fn a_reader_that_has_had_enough_is_no_failure() {
 #[test]
 fn examples_of_the_help_work() {
     let directory = directory();
-    crate::support::make_capture(directory.path(), "in.pcap", 200);
-    crate::support::make_capture(directory.path(), "in.pcapng.zst", 200);
+    crate::support::make_capture(directory.path(), "in.pcap", 2_000);
+    crate::support::make_capture(directory.path(), "in.pcapng.zst", 2_000);
     let mut tried = 0;
     for command in [
         "",
@@ -162,5 +162,5 @@ fn examples_of_the_help_work() {
         }
     }
     assert!(tried >= 15, "only {tried} examples were found");
-    assert_eq!(document(directory.path(), "trace info in.pcapng.zst")["packets"], 200);
+    assert_eq!(document(directory.path(), "trace info in.pcapng.zst")["packets"], 2_000);
 }
