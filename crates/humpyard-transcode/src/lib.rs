@@ -4,7 +4,8 @@
 //! A group of pictures (GOP) is to a stream what a packet is to a flow. `Film` reads one stream, in MPEG-1,
 //! MPEG-4 part 2 or H.264, and cuts it where no later picture needs an earlier one. `Transcoder` turns a `Gop`
 //! into pictures of another [`Rate`]; the bytes are the same for every worker and time. A policy decides which
-//! worker does it; the host asks it.
+//! worker does it; the host asks it. A group that takes long is a `Transcoding`, which may go to another worker after
+//! each picture.
 //!
 //! The feature `transcode` enables the parts that call libav. It links with the distribution's FFmpeg, which
 //! Debian builds under the GPL: do not distribute the linked program under other terms. [`rtp`] and [`picture`]
@@ -42,7 +43,7 @@ pub use film::{Film, Gop};
 pub use picture::Codec;
 pub use rate::{OUTPUTS, Rate, SOURCE};
 #[cfg(feature = "transcode")]
-pub use transcoder::Transcoder;
+pub use transcoder::{Transcoder, Transcoding};
 
 use std::fmt;
 

@@ -37,20 +37,44 @@ impl Transcoder {
     /// # Errors
     /// If it cannot be decoded or encoded: the failure gives the byte in the stream.
     pub fn transcode(&mut self, gop: &Gop, rate: &Rate) -> Result<Vec<u8>, Failure> {
-        let pictures = decode(gop)?;
-        let (first, end) = rate.shown((gop.first_picture, gop.first_picture + gop.pictures()), gop.track.rate);
-        if first == end {
-            return Ok(Vec::new());
+        let mut transcoding = Transcoding::begin(gop, rate)?;
+        loop {
+            if let Some(bytes) = self.go_on(&mut transcoding)? {
+                return Ok(bytes);
+            }
         }
-        let failed = |error: Error| gop.failure(gop.offset(), Reason::Encoder, error);
-        let mut encoder = Encoder::new(rate, end - first).map_err(failed)?;
-        for number in first..end {
-            let picture = &pictures[(rate.seen(number, gop.track.rate) - gop.first_picture) as usize];
-            let mut scaled = self.scaled(picture, rate).map_err(failed)?;
-            scaled.set_pts(Some(number as i64));
-            encoder.push(&scaled).map_err(failed)?;
+    }
+
+    /// Decodes or encodes the next picture of a group. Returns the bytes of the whole group after its last picture:
+    /// those of [`Transcoder::transcode`], whichever transcoders have done the pictures.
+    ///
+    /// # Errors
+    /// If it cannot be decoded or encoded: the failure gives the byte in the stream.
+    ///
+    /// # Panics
+    /// If the group is done.
+    pub fn go_on(&mut self, transcoding: &mut Transcoding<'_>) -> Result<Option<Vec<u8>>, Failure> {
+        let Transcoding { gop, rate, stage } = transcoding;
+        let gop = *gop;
+        match stage {
+            Stage::Decoding(decoding) => {
+                if let Some(pictures) = decoding.go_on(gop)? {
+                    let shown = (gop.first_picture, gop.first_picture + gop.pictures());
+                    let (first, end) = rate.shown(shown, gop.track.rate);
+                    if first == end {
+                        return Ok(Some(Vec::new()));
+                    }
+                    let encoder = Encoder::new(rate, end - first);
+                    let encoder = Some(encoder.map_err(|error| gop.failure(gop.offset(), Reason::Encoder, error))?);
+                    *stage = Stage::Encoding(Encoding { encoder, pictures, next: first, end });
+                }
+                Ok(None)
+            }
+            Stage::Encoding(encoding) => {
+                let encoded = encoding.go_on(self, gop, rate);
+                encoded.map_err(|error| gop.failure(gop.offset(), Reason::Encoder, error))
+            }
         }
-        encoder.finish().map_err(failed)
     }
 
     /// Scales a picture to this rate's size.
@@ -90,29 +114,109 @@ pub(crate) fn options<'a>(more: &[(&str, &str)]) -> Dictionary<'a> {
     options
 }
 
+/// A group that is being transcoded to a rate, picture by picture. A policy with a quantum may give it to another
+/// worker between two pictures: its decoder and encoder go with it.
+pub struct Transcoding<'g> {
+    gop: &'g Gop,
+    rate: &'g Rate,
+    stage: Stage,
+}
+
+impl std::fmt::Debug for Transcoding<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let is_decoded = matches!(self.stage, Stage::Encoding(_));
+        f.debug_struct("Transcoding").field("rate", self.rate).field("is_decoded", &is_decoded).finish_non_exhaustive()
+    }
+}
+
+impl<'g> Transcoding<'g> {
+    /// Begins with a group; nothing of it is decoded yet.
+    ///
+    /// # Errors
+    /// If there is no decoder for it, or it begins in the middle.
+    pub fn begin(gop: &'g Gop, rate: &'g Rate) -> Result<Self, Failure> {
+        Ok(Self { gop, rate, stage: Stage::Decoding(Decoding::begin(gop)?) })
+    }
+}
+
+/// First all pictures of a group are decoded, then those that the rate shows are encoded.
+enum Stage {
+    Decoding(Decoding),
+    Encoding(Encoding),
+}
+
+/// A group whose pictures are encoded one by one.
+struct Encoding {
+    /// `None`: the group is done.
+    encoder: Option<Encoder>,
+    pictures: Vec<Video>,
+    /// The next picture of the output, and the one after the last.
+    next: u64,
+    end: u64,
+}
+
+impl Encoding {
+    /// Encodes the next picture. Returns the bytes of the group after its last.
+    fn go_on(&mut self, transcoder: &mut Transcoder, gop: &Gop, rate: &Rate) -> Result<Option<Vec<u8>>, Error> {
+        let encoder = self.encoder.as_mut().expect("the group is not done");
+        let picture = &self.pictures[(rate.seen(self.next, gop.track.rate) - gop.first_picture) as usize];
+        let mut scaled = transcoder.scaled(picture, rate)?;
+        scaled.set_pts(Some(self.next as i64));
+        encoder.push(&scaled)?;
+        self.next += 1;
+        let done = if self.next == self.end { self.encoder.take() } else { None };
+        done.map(Encoder::finish).transpose()
+    }
+}
+
+/// A group whose pictures are decoded one by one.
+struct Decoding {
+    decoder: codec::decoder::Video,
+    /// Pictures that the decoder was given.
+    given: usize,
+    pictures: Vec<Video>,
+}
+
+impl Decoding {
+    fn begin(gop: &Gop) -> Result<Self, Failure> {
+        if !gop.begins_with_key {
+            return Err(gop.failure(gop.offset(), Reason::NoKeyPicture, "it cannot be decoded from its beginning"));
+        }
+        let parameters = gop.track.parameters.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        let decoder = decoder(parameters).map_err(|error| gop.failure(gop.offset(), Reason::Damaged, error))?;
+        Ok(Self { decoder, given: 0, pictures: Vec::with_capacity(gop.pictures.len()) })
+    }
+
+    /// Decodes the next picture. Returns all of them, in display order, after the last.
+    fn go_on(&mut self, gop: &Gop) -> Result<Option<Vec<Video>>, Failure> {
+        let Self { decoder, given, pictures } = self;
+        let damaged = |offset, error: Error| gop.failure(offset, Reason::Damaged, error);
+        if let Some(picture) = gop.pictures.get(*given) {
+            let mut packet = Packet::copy(&picture.data);
+            // The decoder needs times to tell pictures apart.
+            packet.set_dts(Some(*given as i64));
+            *given += 1;
+            let sent = decoder.send_packet(&packet).and_then(|()| receive(decoder, pictures));
+            return sent.map(|()| None).map_err(|error| damaged(picture.bytes.start, error));
+        }
+        let drained = decoder.send_eof().and_then(|()| receive(decoder, pictures));
+        drained.map_err(|error| damaged(gop.offset(), error))?;
+        if pictures.len() != gop.pictures.len() {
+            let detail = format!("{} of {} pictures were decoded", pictures.len(), gop.pictures.len());
+            return Err(gop.failure(gop.offset(), Reason::Incomplete, detail));
+        }
+        Ok(Some(std::mem::take(pictures)))
+    }
+}
+
 /// Returns the pictures of a group, in display order.
 pub(crate) fn decode(gop: &Gop) -> Result<Vec<Video>, Failure> {
-    if !gop.begins_with_key {
-        return Err(gop.failure(gop.offset(), Reason::NoKeyPicture, "it cannot be decoded from its beginning"));
+    let mut decoding = Decoding::begin(gop)?;
+    loop {
+        if let Some(pictures) = decoding.go_on(gop)? {
+            return Ok(pictures);
+        }
     }
-    let parameters = gop.track.parameters.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-    let damaged = |offset, error: Error| gop.failure(offset, Reason::Damaged, error);
-    let mut decoder = decoder(parameters).map_err(|error| damaged(gop.offset(), error))?;
-    let mut pictures = Vec::with_capacity(gop.pictures.len());
-    for (order, picture) in gop.pictures.iter().enumerate() {
-        let mut packet = Packet::copy(&picture.data);
-        // The decoder needs times to tell pictures apart.
-        packet.set_dts(Some(order as i64));
-        let sent = decoder.send_packet(&packet).and_then(|()| receive(&mut decoder, &mut pictures));
-        sent.map_err(|error| damaged(picture.bytes.start, error))?;
-    }
-    let drained = decoder.send_eof().and_then(|()| receive(&mut decoder, &mut pictures));
-    drained.map_err(|error| damaged(gop.offset(), error))?;
-    if pictures.len() != gop.pictures.len() {
-        let detail = format!("{} of {} pictures were decoded", pictures.len(), gop.pictures.len());
-        return Err(gop.failure(gop.offset(), Reason::Incomplete, detail));
-    }
-    Ok(pictures)
 }
 
 /// Returns a decoder that rejects damaged data instead of guessing.

@@ -7,7 +7,9 @@ use std::thread;
 use humpyard_core::random::Seed;
 use humpyard_traffic::test_captures::traces_directory;
 use humpyard_transcode::source::{Coding, Pattern, encode, pictures};
-use humpyard_transcode::{Account, Codec, Failure, Film, OUTPUTS, Rate, Reason, SOURCE, Transcoder, rtp, viewing};
+use humpyard_transcode::{
+    Account, Codec, Failure, Film, OUTPUTS, Rate, Reason, SOURCE, Transcoder, Transcoding, rtp, viewing,
+};
 
 /// Pictures per film; [`GROUP`] is pictures per group.
 const PICTURES: u64 = 60;
@@ -142,6 +144,33 @@ fn what_comes_out_depends_on_the_group_alone() {
         let workers: Vec<_> = workers.collect();
         let again: Vec<Vec<u8>> = workers.into_iter().rev().map(|worker| worker.join().unwrap()).collect();
         assert!(first == again, "{codec:?}");
+    }
+}
+
+#[test]
+fn another_worker_may_go_on_after_each_picture() {
+    for codec in Codec::ALL {
+        let film = film(codec, Pattern::TestCard);
+        for gop in &film.gops {
+            let whole = Transcoder::new().transcode(gop, &OUTPUTS[1]).unwrap();
+            let mut transcoding = Transcoding::begin(gop, &OUTPUTS[1]).unwrap();
+            let (mut turns, mut bytes) = (0, None);
+            while bytes.is_none() {
+                // A new thread each time, so that nothing but the group goes with it.
+                (transcoding, bytes) = thread::scope(|scope| {
+                    let turn = scope.spawn(|| {
+                        let mut transcoding = transcoding;
+                        let bytes = Transcoder::new().go_on(&mut transcoding).unwrap();
+                        (transcoding, bytes)
+                    });
+                    turn.join().unwrap()
+                });
+                turns += 1;
+            }
+            assert!(bytes.unwrap() == whole, "{codec:?}: group {}", gop.number);
+            // Each picture is decoded; then come the end of the group, and the pictures that the rate shows.
+            assert!(turns > gop.pictures() + 1, "{codec:?}: {turns} turns");
+        }
     }
 }
 
