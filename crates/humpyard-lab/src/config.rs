@@ -233,7 +233,8 @@ pub const OPTIONS: &[RunOption] = &[
     .shows(|config| live(config).then(|| config.clock.name().to_owned())),
     RunOption::new(
         "in-flight",
-        "Packets handed to a worker and not yet done, at most [default: 32; by a virtual clock without @hand-over 1]",
+        "Packets handed to a worker and not yet done, at most; under a policy with a quantum always 1 [default: 32; by a \
+         virtual clock without @hand-over 1]",
     )
     .takes(Whole("PACKETS", 1, 65_536), Once)
     .group(LIVE_ONLY)

@@ -145,6 +145,13 @@ fn replacement(
     let link_weights = |config: &RunConfig| Ok::<_, LabError>(Ruled::new(config)?.link_weights(config));
     let link_weights = changed(&link_weights(running)?, &link_weights(wanted)?);
     let setup = setup::scheduler_config(wanted, wanted.cores.max(1), clients)?;
+    for policy in [&running.policy, &wanted.policy] {
+        if setup::has_quantum(policy, &setup) {
+            return Err(LabError::option(format!(
+                "`{policy}` has a quantum, so it can neither take over nor be replaced: that needs another run"
+            )));
+        }
+    }
     Ok(Replacement {
         policy: wanted.policy.to_string().into(),
         scheduler: setup::scheduler(wanted, &setup)?,

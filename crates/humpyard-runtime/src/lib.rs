@@ -53,6 +53,7 @@ mod placement;
 mod replacement;
 mod several;
 mod threads;
+mod turns;
 mod typed;
 mod virtual_cores;
 mod wait;

@@ -88,6 +88,17 @@ impl<S: Steer, Q: Share, A: Allocate> Live<'_, S, Q, A> {
         is_real && stays && self.link.is_none() && self.measured.is_plain()
     }
 
+    /// Whether cores give packets back after the quantum of the sharing policy, at the yield points of services. They
+    /// do so by a real clock, if the composition can preempt ([`Scheduler::check_preemption`]); else they serve each
+    /// packet to its end.
+    ///
+    /// [`Scheduler::check_preemption`]: humpyard_core::mechanism::Scheduler::check_preemption
+    pub(crate) fn has_turns(&self) -> bool {
+        let scheduler = self.measured.scheduler();
+        let is_real = matches!(self.clock, Clock::Real);
+        is_real && scheduler.quantum().is_some() && scheduler.check_preemption().is_ok()
+    }
+
     /// Whether a port may drop packets for which there is no room, unread. Not if an arriving
     /// packet may push out another: then it must be read.
     pub(crate) fn leaves_to_port(&self) -> bool {

@@ -20,7 +20,9 @@ use crate::outcome::RunError;
 use crate::own::Own;
 use crate::placement::Seat;
 use crate::wait::Doorbell;
-use crate::worker::{BATCH, Done, Job, Laps, Returned, Served, Signals, Task, Workbench, Worker, WorkerCore};
+use crate::worker::{
+    BATCH, Done, GivenBack, Job, Laps, Returned, Served, Signals, Task, Workbench, Worker, WorkerCore,
+};
 
 /// Jobs that go into a ring at a time, at most: each time the worker sees them costs both a cache
 /// line's way between processors.
@@ -257,7 +259,7 @@ impl Rings {
         let there = self.done.slots();
         let Ok(returned) = self.done.read_chunk(there) else { return };
         results.extend(returned.into_iter().map(|Returned { done, frame }| {
-            if let Done::Served(Served { slot, .. }) = &done {
+            if let Done::Served(Served { slot, .. }) | Done::GivenBack(GivenBack { slot, .. }) = &done {
                 held[*slot].frame = frame;
             } else if let Done::Panicked(panicked) = &done {
                 held[panicked.slot].frame = frame;

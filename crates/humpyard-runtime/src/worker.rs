@@ -20,6 +20,7 @@ use crate::counters::Counters;
 use crate::hardware::ThreadCounters;
 use crate::panic;
 use crate::placement::Seat;
+use crate::turns::Turns;
 use crate::wait::{Bell, Doorbell, Next, Patience};
 
 /// A packet to be served. Its frame is in its slot.
@@ -60,6 +61,8 @@ pub(crate) struct Returned {
 pub(crate) enum Done {
     /// A packet that was served.
     Served(Served),
+    /// A packet that is given back before it is done.
+    GivenBack(GivenBack),
     /// A packet at which its service panicked.
     Panicked(Box<Panicked>),
     /// A frame that a service made; it comes before the packet that caused it.
@@ -78,6 +81,15 @@ pub(crate) struct Served {
     /// What the service found out about its flow.
     pub(crate) mark: Option<Mark>,
     /// The time it took.
+    pub(crate) span: Span,
+}
+
+/// A packet whose turn is over before it is done. Its frame is as it came.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GivenBack {
+    /// Its slot.
+    pub(crate) slot: Slot,
+    /// The time of this turn.
     pub(crate) span: Span,
 }
 
@@ -135,6 +147,8 @@ struct Station {
 pub(crate) struct Workbench {
     stations: IdVec<ServiceId, Station>,
     generated: Generated,
+    /// The turns of packets. `None`: each is served to its end.
+    turns: Option<Turns>,
     /// The frame in work as it was before, if originals are kept.
     original: Option<Frame>,
     /// Counters of instances that no longer exist.
@@ -149,13 +163,19 @@ impl Workbench {
         Self {
             stations: services.iter().map(station).collect(),
             generated: Generated::default(),
+            turns: None,
             original: keep_originals.then(Frame::default),
             counters: Counters::default(),
         }
     }
 
-    /// Does the work of one packet, on its frame. `end` measures the work when it is done; `made` takes the frames that the
-    /// service makes.
+    /// Gives packets back when their turns are over.
+    pub(crate) fn with_turns(self, turns: Option<Turns>) -> Self {
+        Self { turns, ..self }
+    }
+
+    /// Does the work of one packet, or of one turn, on its frame. `end` measures the work when it is done; `made` takes
+    /// the frames that the service makes.
     #[inline]
     pub(crate) fn serve(
         &mut self,
@@ -169,15 +189,23 @@ impl Workbench {
         if let Some(original) = &mut self.original {
             copy(frame, original);
         }
-        let Station { service, .. } = &mut self.stations[id];
-        match panic::catch(|| service.process(frame, &context, &mut self.generated)) {
-            Ok(verdict) => {
+        let Self { stations, generated, turns, .. } = self;
+        let service = &mut stations[id].service;
+        let served = panic::catch(|| match turns {
+            None => Some(service.process(frame, &context, generated)),
+            Some(turns) => {
+                turns.give(slot, context.sequence, |turn| service.process_turn(frame, &context, generated, turn))
+            }
+        });
+        match served {
+            Ok(Some(verdict)) => {
                 let span = end();
                 if !self.generated.is_empty() {
                     self.give_generated(port, made);
                 }
                 Done::Served(Served { slot, verdict, mark: self.generated.take_mark(), span })
             }
+            Ok(None) => Done::GivenBack(GivenBack { slot, span: end() }),
             Err(message) => {
                 self.renew(id, frame);
                 Done::Panicked(Box::new(Panicked { slot, span: end(), message }))

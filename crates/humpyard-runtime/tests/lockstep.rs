@@ -474,7 +474,7 @@ impl Sink for Kept {
     }
 }
 
-/// The policies with which only a simulation adds the work of a history, or gives packets back.
+/// The policies with which only a simulation adds the work of a history, or, by a virtual clock, gives packets back.
 const SIMULATED: [&str; 4] = ["scr", "ps", "shinjuku", "concord"];
 
 /// Every registered policy that decides something, and does the same in both drivers.

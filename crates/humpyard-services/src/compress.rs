@@ -5,6 +5,9 @@
 //! names the original protocol. A packet that would not get shorter stays as it is. `decompress` restores the
 //! packet, to the last byte of its frame; packets that are not compressed pass unchanged.
 //!
+//! With `deflate`, `compress` has a yield point after each [`PIECE_BYTES`] of a payload. The result may then differ by
+//! a few bytes from that of a run without turns: the encoder knows less of what follows.
+//!
 //! # Source
 //! RFC 3173 (IPComp); `deflate`: RFC 2394, raw DEFLATE (RFC 1951); `lz4`: the LZ4 block format, without a size
 //! before it.
@@ -19,6 +22,7 @@
 //! * IPComp has no integrity check: the codec detects some damage, and the transport's checksum the rest.
 
 use core::fmt;
+use core::ops::ControlFlow;
 
 use flate2::{Compress as Deflate, Compression, Decompress as Inflate, FlushCompress, FlushDecompress, Status};
 use humpyard_core::frame::Frame;
@@ -29,9 +33,12 @@ use crate::expansion::Expansion;
 use crate::ip::{IpPacket, LENGTH_MAX, is_complete, protocol};
 use crate::link::IpVersion;
 use crate::service::{Build, Context, Counter, DropReason, Generated, Info, Service, ServiceError, Verdict};
+use crate::turn::Turn;
 
 /// The IPComp header, in bytes: next header, flags (zero), compression parameter index.
 const IPCOMP_BYTES: usize = 4;
+/// DEFLATE can give a packet back after each piece of its payload of this many bytes, which takes some microseconds.
+pub const PIECE_BYTES: usize = 256;
 /// Output buffer for the longest payload, in bytes: DEFLATE with the fixed codes needs up to 9 bits per byte,
 /// LZ4 less.
 const OUTPUT_BYTES: usize = LENGTH_MAX * 9 / 8 + 64;
@@ -107,10 +114,37 @@ impl Encoder {
     }
 }
 
+/// A payload that is being compressed by DEFLATE, in turns.
+struct Deflating {
+    stream: Deflate,
+    output: Vec<u8>,
+}
+
+impl Deflating {
+    fn new(level: u32) -> Self {
+        Self { stream: Deflate::new(Compression::new(level), false), output: vec![0; OUTPUT_BYTES] }
+    }
+
+    /// Compresses the next piece of `input`. Returns whether it was the last. `None`: the result would be too long.
+    fn go_on(&mut self, input: &[u8]) -> Option<bool> {
+        let (taken, given) = (self.stream.total_in() as usize, self.stream.total_out() as usize);
+        let end = input.len().min(taken + PIECE_BYTES);
+        let flush = if end == input.len() { FlushCompress::Finish } else { FlushCompress::None };
+        match self.stream.compress(&input[taken..end], &mut self.output[given..], flush) {
+            Ok(Status::StreamEnd) => Some(true),
+            Ok(Status::Ok) if self.stream.total_in() as usize == end && end < input.len() => Some(false),
+            _ => None,
+        }
+    }
+}
+
 /// Compression; see the [module](self).
 pub struct Compress {
     encoder: Encoder,
     least: usize,
+    /// Streams for packets that get several turns, which are at none now.
+    #[expect(clippy::vec_box, reason = "a stream moves between here and its packet as it is, without a copy")]
+    spare: Vec<Box<Deflating>>,
     /// Output buffer for the longest result of a codec.
     output: Vec<u8>,
     compressed: Expansion,
@@ -151,30 +185,74 @@ impl Build for Compress {
 impl Compress {
     fn with(codec: Codec, level: u32, least: usize) -> Self {
         let encoder = Encoder::new(codec, level);
-        Self { encoder, least, output: vec![0; OUTPUT_BYTES], compressed: Expansion::default(), unchanged: 0 }
+        Self {
+            encoder,
+            least,
+            spare: Vec::new(),
+            output: vec![0; OUTPUT_BYTES],
+            compressed: Expansion::default(),
+            unchanged: 0,
+        }
     }
 
     /// Compresses a packet, if possible and useful.
     fn compress(&mut self, frame: &mut Frame) -> Option<()> {
-        let packet = IpPacket::find(frame).ok()?;
-        if !is_compressible(&packet, frame) {
-            return None;
-        }
-        let before = frame.data.len();
+        let (packet, limit) = self.candidate(frame)?;
         let payload = &frame.data[packet.payload..packet.end];
-        if payload.len() < self.least {
-            return None;
-        }
-        let limit = payload.len().checked_sub(IPCOMP_BYTES)?;
         let length = self.encoder.compress(payload, &mut self.output, limit)?;
-        let [high, low] = self.encoder.index().to_be_bytes();
-        let ipcomp = [packet.protocol, 0, high, low];
-        frame.data[packet.payload..packet.payload + IPCOMP_BYTES].copy_from_slice(&ipcomp);
-        replace(frame, packet.payload + IPCOMP_BYTES, packet.end, &self.output[..length]);
-        packet.rewrite(frame, protocol::IPCOMP, IPCOMP_BYTES + length);
-        self.compressed.record(before, frame.data.len());
+        rewrite(frame, &packet, self.encoder.index(), &self.output[..length], &mut self.compressed);
         Some(())
     }
+
+    /// Returns a packet that may be compressed, and the length that the result must stay below.
+    fn candidate(&self, frame: &Frame) -> Option<(IpPacket, usize)> {
+        let packet = IpPacket::find(frame).ok().filter(|packet| is_compressible(packet, frame))?;
+        let length = packet.end - packet.payload;
+        Some((packet, length.checked_sub(IPCOMP_BYTES)?)).filter(|_| length >= self.least)
+    }
+
+    /// Compresses a packet by DEFLATE, for a turn. `Break`: the turn is over; else whether the packet got shorter.
+    fn deflate(&mut self, frame: &mut Frame, level: u32, turn: &mut Turn<'_>) -> ControlFlow<(), bool> {
+        let Some((packet, limit)) = self.candidate(frame) else { return ControlFlow::Continue(false) };
+        let payload = &frame.data[packet.payload..packet.end];
+        let begun = turn.resume::<Deflating>();
+        let mut deflating = begun.unwrap_or_else(|| match self.spare.pop() {
+            Some(mut spare) => {
+                spare.stream.reset();
+                spare
+            }
+            None => Box::new(Deflating::new(level)),
+        });
+        let is_done = loop {
+            match deflating.go_on(payload) {
+                Some(false) if turn.is_over() => {
+                    turn.keep(deflating);
+                    return ControlFlow::Break(());
+                }
+                Some(false) => {}
+                Some(true) => break true,
+                None => break false,
+            }
+        };
+        let length = deflating.stream.total_out() as usize;
+        let is_shorter = is_done && length < limit;
+        if is_shorter {
+            rewrite(frame, &packet, CPI_DEFLATE, &deflating.output[..length], &mut self.compressed);
+        }
+        self.spare.push(deflating);
+        ControlFlow::Continue(is_shorter)
+    }
+}
+
+/// Puts a compressed payload into a packet, behind an IPComp header with this index.
+fn rewrite(frame: &mut Frame, packet: &IpPacket, index: u16, compressed: &[u8], counts: &mut Expansion) {
+    let before = frame.data.len();
+    let [high, low] = index.to_be_bytes();
+    let ipcomp = [packet.protocol, 0, high, low];
+    frame.data[packet.payload..packet.payload + IPCOMP_BYTES].copy_from_slice(&ipcomp);
+    replace(frame, packet.payload + IPCOMP_BYTES, packet.end, compressed);
+    packet.rewrite(frame, protocol::IPCOMP, IPCOMP_BYTES + compressed.len());
+    counts.record(before, frame.data.len());
 }
 
 /// Returns whether `decompress` would restore the packet exactly.
@@ -209,6 +287,24 @@ impl Service for Compress {
             self.unchanged += 1;
         }
         Verdict::Forward
+    }
+
+    fn process_turn(
+        &mut self,
+        frame: &mut Frame,
+        context: &Context,
+        generated: &mut Generated,
+        turn: &mut Turn<'_>,
+    ) -> Option<Verdict> {
+        let Encoder::Deflate { level, .. } = self.encoder else {
+            return Some(self.process(frame, context, generated));
+        };
+        if !is_complete(frame) {
+            return Some(Verdict::Drop(DropReason::Incomplete));
+        }
+        let ControlFlow::Continue(is_shorter) = self.deflate(frame, level, turn) else { return None };
+        self.unchanged += u64::from(!is_shorter);
+        Some(Verdict::Forward)
     }
 
     fn counters(&self) -> Vec<Counter> {

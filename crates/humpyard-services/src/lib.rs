@@ -22,6 +22,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`service`] | the traits, the verdicts, the reasons for dropping, the frames a service makes itself |
+//! | [`turn`] | turns of packets that take long: a core gives them back before they are done |
 //! | [`registry`] | every service by name, with its parameters |
 //! | [`forward`] | IPv4 and IPv6 forwarding |
 //! | [`nat64`] | translation between IPv6 and IPv4 |
@@ -52,6 +53,8 @@ mod segment;
 pub mod service;
 pub mod synflood;
 mod tunnel;
+pub mod turn;
 
 pub use registry::{Factory, cost_spec, entries, is_registered, prepare};
 pub use service::{Build, Context, Counter, DropReason, Generated, Info, Mark, Service, ServiceError, Verdict};
+pub use turn::Turn;

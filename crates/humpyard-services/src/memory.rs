@@ -59,6 +59,14 @@ impl<T: Copy + Default> Memory<T> {
         (&mut place.value, forgotten)
     }
 
+    /// Returns the value of a key that is in the map, without touching it.
+    pub(crate) fn peek(&self, key: u64) -> Option<&T> {
+        let set = key as usize & (self.sets - 1);
+        let start = set % CHUNK_SETS * WAYS;
+        let places = self.chunks[set / CHUNK_SETS].get(start..start + WAYS)?;
+        places.iter().find(|place| place.used && place.key == key).map(|place| &place.value)
+    }
+
     /// Returns all values in the map.
     pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
         self.chunks.iter().flatten().filter(|place| place.used).map(|place| &place.value)

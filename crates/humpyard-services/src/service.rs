@@ -8,6 +8,8 @@ use humpyard_core::packet::{Packet, Part};
 use humpyard_core::policy::{ParameterError, Params};
 use humpyard_core::unit::{Time, Weight};
 
+use crate::turn::Turn;
+
 /// A network service: real work on packets.
 ///
 /// Each worker thread has its own instance, so that no lock is needed. Tables that instances share are
@@ -22,6 +24,21 @@ pub trait Service: Send {
     ///
     /// If the verdict is not to forward the frame, its bytes have no meaning afterwards.
     fn process(&mut self, frame: &mut Frame, context: &Context, generated: &mut Generated) -> Verdict;
+
+    /// Works on one frame for a turn. `None`: the turn is over before the work is done, and `turn` keeps what was
+    /// done. The frame is then as it came, and nothing was generated. A driver that preempts calls this instead of
+    /// [`Service::process`], turn after turn, at any instance of the service.
+    ///
+    /// A service without yield points does all of its work in one turn.
+    fn process_turn(
+        &mut self,
+        frame: &mut Frame,
+        context: &Context,
+        generated: &mut Generated,
+        _turn: &mut Turn<'_>,
+    ) -> Option<Verdict> {
+        Some(self.process(frame, context, generated))
+    }
 
     /// Returns the service's own counters: names in snake case, and counts that add up over instances.
     ///

@@ -1,4 +1,4 @@
-//! Policies with a quantum: results, and journals of their simulations.
+//! Policies with a quantum: results, and journals of simulations and live runs.
 
 use serde_json::Value;
 
@@ -49,4 +49,31 @@ fn a_journal_of_turns_replays_and_another_policy_differs() {
         assert!(!other["divergence"].is_null(), "{policy}: {other}");
         std::fs::remove_file(at.join("j.jsonl")).expect("a journal");
     }
+}
+
+/// Long payloads that DEFLATE takes its time over: several quanta of the shortest kind.
+const RUN: &str = "run --input gen:poisson:packets=5000,flows=50,length=1400 --services compress:codec=deflate";
+
+#[test]
+fn cores_of_a_live_run_give_packets_back_at_yield_points() {
+    let directory = directory();
+    let at = directory.path();
+    for policy in ["ps:quantum=1,idle=yield", "shinjuku:quantum=1,idle=yield", "concord:quantum=1,idle=yield"] {
+        for workers in 0..=2 {
+            let words = format!("{RUN} --policy {policy} --workers {workers} --journal j.jsonl --quiet");
+            let result = document(at, &words);
+            crate::support::assert_balanced(&result);
+            assert_eq!(result["packets"]["forwarded"], 5_000, "{words}");
+            assert_eq!(result["order"]["out_of_order"], 0, "{words}");
+            // 1,366 bytes behind the IP header are six pieces.
+            assert_eq!(result["preemptions"], 25_000, "{words}");
+            let replayed = document(at, "replay j.jsonl");
+            assert!(replayed["divergence"].is_null(), "{words}: {replayed}");
+            let why = document(at, "why --journal j.jsonl --packet 100");
+            assert!(why.to_string().contains("given back"), "{why}");
+            std::fs::remove_file(at.join("j.jsonl")).expect("a journal");
+        }
+    }
+    let whole = document(at, &format!("{RUN} --policy shinjuku:quantum=1000000000 --workers 1 --quiet"));
+    assert!(whole["preemptions"].is_null(), "a second is enough for each packet: {whole:#}");
 }

@@ -131,6 +131,7 @@ fn what_cannot_change_is_told_and_the_run_goes_on() {
         ("hrv", "", "did you mean `hrw`?"),
         ("hrw", "buffer = 100", "`buffer` cannot"),
         ("hrw", "bufer = 100", "run.toml"),
+        ("ps", "", "`ps` has a quantum"),
     ] {
         configure(directory.path(), policy, 1, rest);
         let said = reload(&child, &mut lines);

@@ -11,6 +11,7 @@ use humpyard_core::cost::{CostModel, LinearCost};
 use humpyard_core::id::{FlowId, Id, ServiceId};
 use humpyard_core::measure::{Measured, Measurements};
 use humpyard_core::mechanism::PlannedSwap;
+use humpyard_core::policy::Share;
 use humpyard_core::random::Seed;
 use humpyard_core::unit::Time;
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
@@ -152,7 +153,7 @@ pub fn scheduler_config(config: &RunConfig, cores: usize, clients: usize) -> Res
         })
         .collect();
     let is_queued = config.host == Host::Live || config.hand_over.is_some() || config.assumed.is_some();
-    Ok(SchedulerConfig {
+    let mut setup = SchedulerConfig {
         cores,
         contexts: config.contexts,
         speeds: config.speeds.clone(),
@@ -176,7 +177,18 @@ pub fn scheduler_config(config: &RunConfig, cores: usize, clients: usize) -> Res
         split: config.split,
         hand_over: time(config.hand_over.unwrap_or_default()),
         rendezvous: humpyard_simd::rendezvous(),
-    })
+    };
+    if config.host == Host::Live && setup.in_flight > 1 && has_quantum(&config.policy, &setup) {
+        // A core gives back the packet that it has, and no other.
+        setup.in_flight = 1;
+    }
+    Ok(setup)
+}
+
+/// Whether a core gives packets back after a quantum under this policy. Errors of the policy are for who builds it.
+pub(crate) fn has_quantum(policy: &PolicySpec, setup: &SchedulerConfig) -> bool {
+    let small = SchedulerConfig { flows: 1, clients: 1, packets: 1, weights: Vec::new(), ..setup.clone() };
+    policy.build_share(&small).is_ok_and(|share| share.quantum().is_some())
 }
 
 /// The files that a run writes as it goes.
@@ -238,8 +250,11 @@ fn check_preemption(config: &RunConfig) -> Result<(), LabError> {
     let policy = &config.policy;
     let refused = if !config.swaps.is_empty() {
         format!("`{policy}` gives packets back after a quantum, so no policy can take over: omit @swap")
-    } else if config.host == Host::Live {
-        format!("`{policy}` gives packets back after a quantum, which only the simulator does: use `humpyard sim`")
+    } else if config.host == Host::Live && config.clock == Clock::Virtual {
+        format!(
+            "`{policy}` gives packets back after a quantum, which a live run does by a real clock alone: omit @clock, or \
+             use `humpyard sim`"
+        )
     } else if config.assumed.is_some() {
         format!(
             "`{policy}` gives packets back after a quantum, which is simulated on an ideal host alone: use @host {IDEAL}"

@@ -153,8 +153,8 @@ class RunOptions(TypedDict, total=False):
     """The clock of the run: that of the machine, or a virtual one by which work takes what `costs` says
     [default: real]."""
     in_flight: int
-    """Packets handed to a worker and not yet done, at most [default: 32; by a virtual clock without `hand_over`
-    1]."""
+    """Packets handed to a worker and not yet done, at most; under a policy with a quantum always 1 [default: 32;
+    by a virtual clock without `hand_over` 1]."""
     overload: Literal["wait", "drop"]
     """What the run does when the buffer is full [default: wait at line rate, else drop]."""
     for_: Text
@@ -292,8 +292,8 @@ class CompareOptions(TypedDict, total=False):
     """The clock of the run: that of the machine, or a virtual one by which work takes what `costs` says
     [default: real]."""
     in_flight: int
-    """Packets handed to a worker and not yet done, at most [default: 32; by a virtual clock without `hand_over`
-    1]."""
+    """Packets handed to a worker and not yet done, at most; under a policy with a quantum always 1 [default: 32;
+    by a virtual clock without `hand_over` 1]."""
     overload: Literal["wait", "drop"]
     """What the run does when the buffer is full [default: wait at line rate, else drop]."""
     for_: Text

@@ -40,6 +40,7 @@ use crate::panic;
 use crate::placement::{Seat, Seated, merged, seats};
 use crate::replacement::Replacements;
 use crate::threads::{Crewing, Threads};
+use crate::turns::Turns;
 use crate::virtual_cores::VirtualCores;
 use crate::wait::{Doorbell, Patience};
 use crate::worker::{Done, Workbench};
@@ -131,6 +132,7 @@ pub(crate) fn run_from<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
         waiting_out: Vec::new(),
         on_link: IdVec::from_fn(live.link.as_ref().map_or(0, OutputLink::slots), |_| Frame::default()),
         made: IdVec::from_fn(live.workers.max(1), |_| Vec::new()),
+        kept: IdVec::from_fn(live.workers.max(1), |_| Time::ZERO),
         swap_pause_max: Duration::ZERO,
         taken_over: Vec::new(),
         heaviest: Heaviest::default(),
@@ -254,13 +256,16 @@ fn crew<S: Steer, Q: Share, A: Allocate>(
     stopwatch: Stopwatch,
     doorbell: &Arc<Doorbell>,
 ) -> Result<Crew, RunError> {
-    let bench = || Workbench::new(&live.services, live.quarantine.is_some());
+    let scheduler = live.measured.scheduler();
+    let quantum = scheduler.quantum().filter(|_| live.has_turns());
+    let turns = quantum.map(|quantum| Turns::new(quantum, scheduler.slots(), stopwatch));
+    let bench = || Workbench::new(&live.services, live.quarantine.is_some()).with_turns(turns.clone());
     Ok(match &live.clock {
         Clock::Virtual(costs) => {
             Crew::Virtual(Box::new(VirtualCores::new(live.workers.max(1), (**costs).clone(), bench)))
         }
         Clock::Real => {
-            let in_flight = live.measured.scheduler().in_flight() as usize;
+            let in_flight = scheduler.in_flight() as usize;
             let crewing = Crewing { in_flight, stopwatch, doorbell, hardware: live.hardware };
             Crew::Threads(Threads::start(seats, &crewing, bench)?)
         }
@@ -290,6 +295,8 @@ struct Dispatcher<'a, S, Q, A> {
     /// Frames that services made of the packet that each core hands over next; they go out after
     /// it.
     made: IdVec<CoreId, Vec<Frame>>,
+    /// How long each core has served its packet in earlier quanta of its turn.
+    kept: IdVec<CoreId, Time>,
     /// The longest that all stood still while a policy took over.
     swap_pause_max: Duration,
     /// Policies that have taken over.
@@ -397,7 +404,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             let next = if PLAIN {
                 measured.lend_next_plain(now)
             } else {
-                measured.next_core(now).map(|core| (core, measured.lend_next(now, core)))
+                measured.next_core(now).map(|core| (core, measured.lend_next_turn(now, core)))
             };
             let Some((core, dispatch)) = next else { break };
             let Some(dispatch) = dispatch else { continue };

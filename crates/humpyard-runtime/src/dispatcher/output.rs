@@ -5,7 +5,7 @@ use core::mem;
 use humpyard_core::cost::Span;
 use humpyard_core::frame::Frame;
 use humpyard_core::id::{CoreId, FlowId, Id, Slot};
-use humpyard_core::mechanism::{Completed, Effect};
+use humpyard_core::mechanism::{Completed, Dispatch, Effect};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Allocate, Share, Steer};
 use humpyard_core::unit::Time;
@@ -13,7 +13,7 @@ use humpyard_services::{DropReason, Mark, Verdict};
 
 use super::{Dispatcher, WaitingOut};
 use crate::outcome::{RunError, ServicePanic};
-use crate::worker::{Done, Panicked, Served};
+use crate::worker::{Done, GivenBack, Panicked, Served};
 
 impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     /// Takes everything that cores have done by now: packets and switches.
@@ -34,6 +34,10 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     fn settle<const PLAIN: bool>(&mut self, now: Time, core: CoreId, done: &mut Done) -> Result<(), RunError> {
         match done {
             Done::Served(served) => self.on_served::<PLAIN>(now, core, served),
+            Done::GivenBack(given_back) => {
+                self.on_given_back(now, core, given_back);
+                Ok(())
+            }
             Done::Panicked(panicked) => self.on_panicked::<PLAIN>(now, core, panicked),
             Done::Generated(frame) => {
                 self.made[core].push(mem::take(frame));
@@ -44,6 +48,21 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
                 self.follow_up(now)
             }
         }
+    }
+
+    /// Puts a packet back that its core has not finished, or lets the core go on with it, as the policy says.
+    #[cold]
+    fn on_given_back(&mut self, now: Time, core: CoreId, given_back: &GivenBack) {
+        let GivenBack { slot, span } = *given_back;
+        let busy = mem::take(&mut self.kept[core]) + span.busy;
+        if self.live.measured.yields(now, slot) {
+            self.live.measured.on_preemption(now, core, slot, busy, busy);
+            return;
+        }
+        self.kept[core] = busy;
+        let dispatch = Dispatch { slot, packet: self.live.measured.packet(slot), cold: false, moved: None };
+        self.crew.give(now, core, &dispatch, &mut self.held);
+        self.given.insert(core);
     }
 
     /// Ends a packet at which its service panicked.
@@ -125,11 +144,14 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         span: Span,
         ends: bool,
     ) -> Completed {
-        let (measured, Span { finished, busy }) = (&mut self.live.measured, span);
+        let measured = &mut self.live.measured;
         if PLAIN {
             let (done, packet) = measured.on_plain_completion(now, core, slot, span, ends);
-            done.of(*packet)
-        } else if ends {
+            return done.of(*packet);
+        }
+        let finished = span.finished;
+        let busy = mem::take(&mut self.kept[core]) + span.busy;
+        if ends {
             measured.on_end(now, core, slot, finished, busy)
         } else {
             measured.on_completion(now, core, slot, finished, busy)

@@ -7,6 +7,7 @@ use humpyard_core::id::IdVec;
 use humpyard_core::mechanism::TakenOver;
 use humpyard_core::policy::{Allocate, Share, Steer};
 use humpyard_core::storage::IdSet;
+use humpyard_core::unit::Time;
 
 use super::{Dispatcher, crew};
 use crate::outcome::RunError;
@@ -83,6 +84,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         self.seats = seats;
         self.given = IdSet::new(workers.max(1));
         self.made = IdVec::from_fn(workers.max(1), |_| Vec::new());
+        self.kept = IdVec::from_fn(workers.max(1), |_| Time::ZERO);
         Ok(())
     }
 }

@@ -10,4 +10,5 @@ mod order;
 mod panics;
 mod several;
 mod support;
+mod turns;
 mod watching;

@@ -9,6 +9,8 @@
 //! once, and stops as soon as no signature can match any more. It takes 6 MB, shared by all instances, and
 //! packets touch little of it.
 //!
+//! There is a yield point after each [`PIECE_BYTES`] of a payload.
+//!
 //! # Source
 //! We wrote the signatures ourselves, from the standards that `signatures.rs` names.
 //!
@@ -32,7 +34,8 @@ use humpyard_core::params;
 use humpyard_core::policy::ParameterValue;
 use regex_automata::dfa::dense;
 use regex_automata::dfa::{Automaton, StartKind};
-use regex_automata::util::syntax;
+use regex_automata::util::primitives::StateID;
+use regex_automata::util::{start, syntax};
 use regex_automata::{Anchored, Input, MatchKind, PatternSet};
 
 use self::signatures::{SIGNATURES, Signature, Transport};
@@ -40,6 +43,7 @@ use crate::ip::{IpPacket, is_complete, protocol};
 use crate::memory::Memory;
 use crate::segment::cut_packets;
 use crate::service::{Build, Context, Counter, DropReason, Generated, Info, Service, ServiceError, Verdict};
+use crate::turn::Turn;
 
 params! {
     /// Parameters of deep packet inspection.
@@ -54,6 +58,9 @@ params! {
         deny: Protocols = Protocols(String::new());
     }
 }
+
+/// A packet can be given back after each piece of its payload of this many bytes, which takes about a microsecond.
+pub const PIECE_BYTES: usize = 256;
 
 /// Names of protocols, as given.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Debug)]
@@ -217,7 +224,13 @@ impl Dpi {
         }
     }
 
-    fn inspect(&mut self, frame: &Frame, connection: u64) -> Result<(), DropReason> {
+    /// Inspects a packet. `find` returns the signature that its payload matches.
+    fn inspect(
+        &mut self,
+        frame: &Frame,
+        connection: u64,
+        find: impl FnOnce(&Table, &mut PatternSet, &[u8], &Segment<'_>) -> Option<usize>,
+    ) -> Result<(), DropReason> {
         let cut = u64::from(!is_complete(frame));
         let Some(segment) = Segment::of(frame) else {
             self.counts.cut_packets += cut;
@@ -255,6 +268,55 @@ impl Dpi {
             _ => Ok(()),
         }
     }
+
+    /// Whether packets of this connection are still inspected.
+    fn is_open(&self, connection: u64) -> bool {
+        let known = self.memory.peek(connection).map(|known| known.state);
+        matches!(known.unwrap_or_default(), State::New | State::Open)
+    }
+}
+
+/// A payload that is being searched, in turns.
+struct Search {
+    state: StateID,
+    /// Bytes read.
+    read: usize,
+    matching: PatternSet,
+}
+
+impl Search {
+    fn new(automaton: &dense::DFA<Vec<u32>>) -> Self {
+        let start = automaton.start_state(&start::Config::new().anchored(Anchored::Yes));
+        let state = start.expect("it was built for anchored searches");
+        Self { state, read: 0, matching: PatternSet::new(SIGNATURES.len()) }
+    }
+
+    /// Reads the next piece of a payload. Returns whether the search is over.
+    fn go_on(&mut self, automaton: &dense::DFA<Vec<u32>>, payload: &[u8]) -> bool {
+        let end = payload.len().min(self.read + PIECE_BYTES);
+        for &byte in &payload[self.read..end] {
+            self.state = automaton.next_state(self.state, byte);
+            self.note(automaton);
+            if automaton.is_dead_state(self.state) {
+                return true;
+            }
+        }
+        self.read = end;
+        if end == payload.len() {
+            self.state = automaton.next_eoi_state(self.state);
+            self.note(automaton);
+        }
+        end == payload.len()
+    }
+
+    /// Adds the signatures that match by now.
+    fn note(&mut self, automaton: &dense::DFA<Vec<u32>>) {
+        if automaton.is_match_state(self.state) {
+            for at in 0..automaton.match_len(self.state) {
+                self.matching.insert(automaton.match_pattern(self.state, at));
+            }
+        }
+    }
 }
 
 /// The payload of TCP or UDP in one packet.
@@ -288,6 +350,12 @@ fn find(table: &Table, matching: &mut PatternSet, payload: &[u8], segment: &Segm
     let input = Input::new(payload).anchored(Anchored::Yes);
     // It cannot fail: no byte makes this automaton quit, and it was built for anchored searches.
     table.automaton.try_which_overlapping_matches(&input, matching).ok()?;
+    first_at(matching, segment)
+}
+
+/// Returns the first of the matching signatures that counts at a packet's ports.
+#[inline]
+fn first_at(matching: &PatternSet, segment: &Segment<'_>) -> Option<usize> {
     let may = |&number: &usize| {
         let signature = &SIGNATURES[number];
         signature.transport == segment.transport && (signature.elsewhere > 0 || segment.is_at(signature))
@@ -326,7 +394,32 @@ impl Known {
 
 impl Service for Dpi {
     fn process(&mut self, frame: &mut Frame, context: &Context, _: &mut Generated) -> Verdict {
-        self.inspect(frame, context.connection).map_or_else(Verdict::Drop, |()| Verdict::Forward)
+        self.inspect(frame, context.connection, find).map_or_else(Verdict::Drop, |()| Verdict::Forward)
+    }
+
+    fn process_turn(
+        &mut self,
+        frame: &mut Frame,
+        context: &Context,
+        generated: &mut Generated,
+        turn: &mut Turn<'_>,
+    ) -> Option<Verdict> {
+        let begun = turn.resume::<Search>();
+        let Some(segment) = Segment::of(frame) else { return Some(self.process(frame, context, generated)) };
+        let payload = &segment.payload[..segment.payload.len().min(self.bytes)];
+        if begun.is_none() && (payload.len() <= PIECE_BYTES || !self.is_open(context.connection)) {
+            return Some(self.process(frame, context, generated));
+        }
+        let automaton = self.table.automaton;
+        let mut search = begun.unwrap_or_else(|| Box::new(Search::new(automaton)));
+        while !search.go_on(automaton, payload) {
+            if turn.is_over() {
+                turn.keep(search);
+                return None;
+            }
+        }
+        let inspected = self.inspect(frame, context.connection, |_, _, _, segment| first_at(&search.matching, segment));
+        Some(inspected.map_or_else(Verdict::Drop, |()| Verdict::Forward))
     }
 
     fn counters(&self) -> Vec<Counter> {

@@ -12,3 +12,4 @@ mod inverses;
 mod l7_filter;
 mod nat64;
 mod support;
+mod turns;
