@@ -147,12 +147,19 @@ struct Station {
 pub(crate) struct Workbench {
     stations: IdVec<ServiceId, Station>,
     generated: Generated,
-    /// The turns of packets. `None`: each is served to its end.
-    turns: Option<Turns>,
-    /// The frame in work as it was before, if originals are kept.
-    original: Option<Frame>,
+    /// What few runs have. `None`: the frame in work is not kept as it was, and each packet is served to its end.
+    rare: Option<Box<Rare>>,
     /// Counters of instances that no longer exist.
     counters: Counters,
+}
+
+/// What few runs have at a core.
+#[derive(Default)]
+struct Rare {
+    /// The frame in work as it was before, if originals are kept.
+    original: Option<Frame>,
+    /// The turns of packets. `None`: each is served to its end.
+    turns: Option<Turns>,
 }
 
 impl Workbench {
@@ -163,15 +170,17 @@ impl Workbench {
         Self {
             stations: services.iter().map(station).collect(),
             generated: Generated::default(),
-            turns: None,
-            original: keep_originals.then(Frame::default),
+            rare: keep_originals.then(|| Box::new(Rare { original: Some(Frame::default()), turns: None })),
             counters: Counters::default(),
         }
     }
 
     /// Gives packets back when their turns are over.
-    pub(crate) fn with_turns(self, turns: Option<Turns>) -> Self {
-        Self { turns, ..self }
+    pub(crate) fn with_turns(mut self, turns: Option<Turns>) -> Self {
+        if turns.is_some() {
+            self.rare.get_or_insert_default().turns = turns;
+        }
+        self
     }
 
     /// Does the work of one packet, or of one turn, on its frame. `end` measures the work when it is done; `made` takes
@@ -184,12 +193,33 @@ impl Workbench {
         end: impl FnOnce() -> Span,
         made: impl FnMut(Frame),
     ) -> Done {
+        if self.rare.is_some() {
+            return self.serve_rarely(task, frame, end, made);
+        }
+        let Task { service: id, context, .. } = task;
+        let port = frame.port;
+        let Station { service, .. } = &mut self.stations[id];
+        let served = panic::catch(|| service.process(frame, &context, &mut self.generated));
+        self.done(task, frame, port, served, end, made)
+    }
+
+    /// As [`Workbench::serve`], in a run that keeps originals or gives packets back.
+    #[cold]
+    #[inline(never)]
+    fn serve_rarely(
+        &mut self,
+        task: Task,
+        frame: &mut Frame,
+        end: impl FnOnce() -> Span,
+        made: impl FnMut(Frame),
+    ) -> Done {
         let Task { slot, service: id, context } = task;
         let port = frame.port;
-        if let Some(original) = &mut self.original {
+        let Self { stations, generated, rare, .. } = self;
+        let Rare { original, turns } = &mut **rare.as_mut().expect("just seen");
+        if let Some(original) = original {
             copy(frame, original);
         }
-        let Self { stations, generated, turns, .. } = self;
         let service = &mut stations[id].service;
         let served = panic::catch(|| match turns {
             None => Some(service.process(frame, &context, generated)),
@@ -197,15 +227,32 @@ impl Workbench {
                 turns.give(slot, context.sequence, |turn| service.process_turn(frame, &context, generated, turn))
             }
         });
+        match served.transpose() {
+            Some(served) => self.done(task, frame, port, served, end, made),
+            None => Done::GivenBack(GivenBack { slot, span: end() }),
+        }
+    }
+
+    /// Returns the result of a packet that a service has worked on.
+    #[inline(always)]
+    fn done(
+        &mut self,
+        task: Task,
+        frame: &mut Frame,
+        port: u16,
+        served: Result<Verdict, String>,
+        end: impl FnOnce() -> Span,
+        made: impl FnMut(Frame),
+    ) -> Done {
+        let Task { slot, service: id, .. } = task;
         match served {
-            Ok(Some(verdict)) => {
+            Ok(verdict) => {
                 let span = end();
                 if !self.generated.is_empty() {
                     self.give_generated(port, made);
                 }
                 Done::Served(Served { slot, verdict, mark: self.generated.take_mark(), span })
             }
-            Ok(None) => Done::GivenBack(GivenBack { slot, span: end() }),
             Err(message) => {
                 self.renew(id, frame);
                 Done::Panicked(Box::new(Panicked { slot, span: end(), message }))
@@ -223,7 +270,7 @@ impl Workbench {
         // Reading its counters may panic too.
         self.counters.add(id, panic::catch(|| service.counters()).unwrap_or_default());
         *service = factory.make();
-        if let Some(original) = &mut self.original {
+        if let Some(original) = self.rare.as_mut().and_then(|rare| rare.original.as_mut()) {
             mem::swap(original, frame);
         }
     }
