@@ -81,11 +81,11 @@ pub struct Live<'a, S, Q, A> {
 
 impl<S: Steer, Q: Share, A: Allocate> Live<'_, S, Q, A> {
     /// Whether the run has no rare feature that a dispatcher's loop would check for every packet:
-    /// none of [`Measured::is_plain`], no virtual clock, no link and no takeover.
-    pub(crate) fn is_plain(&self) -> bool {
+    /// none of [`Measured::becomes_plain`], no virtual clock, no link and no takeover.
+    pub(crate) fn becomes_plain(&self) -> bool {
         let stays = self.swaps.is_empty() && self.replacements.is_none();
         let is_real = matches!(self.clock, Clock::Real);
-        is_real && stays && self.link.is_none() && self.measured.is_plain()
+        is_real && stays && self.link.is_none() && self.measured.becomes_plain()
     }
 
     /// Whether cores give packets back after the quantum of the sharing policy, at the yield points of services. They

@@ -24,7 +24,7 @@ type AnyMeasured = Measured<AnySteer, AnyShare, AnyAllocate>;
 /// # Errors
 /// As [`run`](crate::run()).
 pub fn run_named(live: AnyLive<'_>) -> Result<Outcome<AnyMeasured>, RunError> {
-    if !live.is_plain() {
+    if !live.becomes_plain() {
         return run_as::<false, _, _, _>(live);
     }
     match live.measured.scheduler().policies() {
@@ -45,7 +45,7 @@ pub fn run_named(live: AnyLive<'_>) -> Result<Outcome<AnyMeasured>, RunError> {
 /// # Panics
 /// As [`run_several`](crate::run_several()).
 pub fn run_several_named(several: AnySeveral<'_>) -> InParts<AnySteer, AnyShare, AnyAllocate> {
-    if !several.is_plain() {
+    if !several.becomes_plain() {
         return run_several_as::<false, _, _, _>(several);
     }
     let policies = several.dispatchers.first().map(|first| first.measured.scheduler().policies());

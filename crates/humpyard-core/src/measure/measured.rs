@@ -52,10 +52,23 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
 
     /// Whether the run has no rare feature that a driver's loop would check for every packet. These
     /// are [`Scheduler`]'s (chains, split flows, limits, several queues a core, a journal), an
-    /// observer, contexts, a topology, and a warm-up. In such a run a driver may call
+    /// observer, contexts, a topology, and packets of a warm-up. In such a run a driver may call
     /// [`Measured::on_arrival_as`] and similar methods with `PLAIN`.
     pub fn is_plain(&self) -> bool {
-        self.scheduler.is_plain() && self.observer.is_none() && self.measurements.is_plain()
+        self.becomes_plain() && self.measurements.is_plain()
+    }
+
+    /// Whether [`Measured::is_plain`] holds once the packets of the warm-up are gone.
+    pub fn becomes_plain(&self) -> bool {
+        self.scheduler.is_plain() && self.observer.is_none() && self.measurements.becomes_plain()
+    }
+
+    /// From now on the driver makes calls with `PLAIN`; it has made others until now. [`Measured::is_plain`] must
+    /// hold.
+    pub fn begin_plain(&mut self) {
+        for core in self.scheduler.cold_in_service() {
+            self.measurements.on_cold_in_service(core);
+        }
     }
 
     /// A packet arrives: [`Scheduler::on_arrival`].

@@ -152,6 +152,8 @@ pub struct Measurements {
     warming: bool,
     /// Packets done that are not measured.
     warm_up_packets: u64,
+    /// Packets held that are not measured.
+    warm_up_held: u64,
     /// Number of times that a core gave back a packet that it had not finished.
     preemptions: u64,
 }
@@ -190,6 +192,7 @@ impl Measurements {
             measured_from: Time::ZERO,
             warming: false,
             warm_up_packets: 0,
+            warm_up_held: 0,
             preemptions: 0,
         }
     }
@@ -249,6 +252,7 @@ impl Measurements {
     pub fn on_accept(&mut self, now: Time, client: ClientId, service: ServiceId) {
         if self.warming {
             self.warm(now);
+            self.warm_up_held += u64::from(self.warming);
         }
         self.on_plain_accept(now, client, service);
     }
@@ -319,9 +323,19 @@ impl Measurements {
         }
     }
 
-    /// Whether the run has no contexts (whose stalls are counted), no topology and no warm-up.
+    /// Whether the run has no contexts (whose stalls are counted), no topology, and no packet of the warm-up any more.
     pub(super) fn is_plain(&self) -> bool {
-        self.elements.is_none() && self.moves.is_none() && self.warm_up == Time::ZERO
+        !self.warming && self.warm_up_held == 0 && self.becomes_plain()
+    }
+
+    /// Whether [`Measurements::is_plain`] holds once the packets of the warm-up are gone.
+    pub(super) fn becomes_plain(&self) -> bool {
+        self.elements.is_none() && self.moves.is_none()
+    }
+
+    /// A cold start that was counted at the dispatch will be counted when the packet is done.
+    pub(super) fn on_cold_in_service(&mut self, core: CoreId) {
+        self.cores[core].cold -= 1;
     }
 
     /// Returns the time from which packets that come in are measured. `None`: the warm-up is not
@@ -420,6 +434,7 @@ impl Measurements {
     #[inline(always)]
     fn on_processed(&mut self, packet: &Packet, now: Time, measured: bool) {
         if !measured {
+            self.leave_warm_up();
             self.warm_up_packets += 1;
         } else if self.whole.is_some() {
             // A copy, so that other runs can keep their packet in registers.
@@ -450,7 +465,15 @@ impl Measurements {
         self.fairness.on_drop(packet.client);
         if self.is_measured(packet) {
             self.lose(packet.service);
+        } else {
+            self.leave_warm_up();
         }
+    }
+
+    /// A packet of the warm-up is no longer held. One whose arrival is earlier than that of a packet before it may have
+    /// come after the warm-up, and was not counted.
+    fn leave_warm_up(&mut self) {
+        self.warm_up_held = self.warm_up_held.saturating_sub(1);
     }
 
     /// A packet that left at this time was lost behind the cores.

@@ -57,6 +57,12 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.is_plain
     }
 
+    /// Returns the core of each cold packet in service.
+    pub(crate) fn cold_in_service(&self) -> impl Iterator<Item = CoreId> + '_ {
+        let entries = self.slab.in_service().map(|slot| self.slab.get(slot));
+        entries.filter(|entry| entry.cold).filter_map(|entry| entry.core)
+    }
+
     /// Whether cores are allocated to services.
     #[inline(always)]
     pub(crate) fn allocates(&self) -> bool {

@@ -75,10 +75,11 @@ const WAKE_EARLY: Duration = Duration::from_micros(100);
 /// room for. Damage within the source is no error: the packets before it are processed, and the
 /// outcome reports it.
 pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<Outcome<Measured<S, Q, A>>, RunError> {
-    if live.is_plain() { run_as::<true, _, _, _>(live) } else { run_as::<false, _, _, _>(live) }
+    if live.becomes_plain() { run_as::<true, _, _, _>(live) } else { run_as::<false, _, _, _>(live) }
 }
 
-/// As [`run`]. `PLAIN`: the loop is compiled without rare features; [`Live::is_plain`] holds.
+/// As [`run`]. `PLAIN`: after the warm-up, if there is one, the loop is one that is compiled without rare features;
+/// [`Live::becomes_plain`] holds.
 pub(crate) fn run_as<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
     live: Live<'_, S, Q, A>,
 ) -> Result<Outcome<Measured<S, Q, A>>, RunError> {
@@ -164,7 +165,7 @@ pub(crate) fn run_from<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
         doorbell,
         live,
     };
-    let worked = dispatcher.work::<PLAIN>();
+    let worked = dispatcher.work_to_the_end::<PLAIN>();
     let loads = dispatcher.load().into_iter().collect();
     if dispatcher.live.input.is_dealt() {
         // The thread that adds up all dispatchers may still ask.
@@ -339,13 +340,25 @@ struct Dispatcher<'a, S, Q, A> {
 }
 
 impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
+    /// Works until the end of the run. `PLAIN`: from the end of the warm-up on without rare features.
+    fn work_to_the_end<const PLAIN: bool>(&mut self) -> Result<(), RunError> {
+        if !PLAIN {
+            return self.work::<false>(|_| false);
+        }
+        if !self.live.measured.is_plain() {
+            self.work::<false>(Measured::is_plain)?;
+            self.live.measured.begin_plain();
+        }
+        self.work::<true>(|_| false)
+    }
+
     /// Processes the events of one instant in this order: packets that left the link, results of
     /// cores, timeouts, arrivals, the next packet on the link, requests of cores.
     ///
     /// A plain run uses one time for the whole round, that of its beginning; other runs read the
-    /// clock at each step.
-    fn work<const PLAIN: bool>(&mut self) -> Result<(), RunError> {
-        loop {
+    /// clock at each step. Ends with the run, or before a round at which `ends_before` says so.
+    fn work<const PLAIN: bool>(&mut self, ends_before: impl Fn(&Measured<S, Q, A>) -> bool) -> Result<(), RunError> {
+        while !ends_before(&self.live.measured) {
             let began = self.now.read();
             self.round = began;
             let sent = !PLAIN && self.finish_sending(began)?;
@@ -385,6 +398,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
                 }
             }
         }
+        Ok(())
     }
 
     /// Yields the processor when every core has all the packets that it can have. A worker that

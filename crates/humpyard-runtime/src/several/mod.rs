@@ -121,9 +121,9 @@ pub struct Several<'a, S, Q, A> {
 
 impl<S: Steer, Q: Share, A: Allocate> Several<'_, S, Q, A> {
     /// Whether no dispatcher has a rare feature that its loop would check for every packet: none of
-    /// [`Measured::is_plain`], and no takeover.
-    pub(crate) fn is_plain(&self) -> bool {
-        self.dispatchers.iter().all(|one| one.measured.is_plain() && one.replacements.is_none())
+    /// [`Measured::becomes_plain`], and no takeover.
+    pub(crate) fn becomes_plain(&self) -> bool {
+        self.dispatchers.iter().all(|one| one.measured.becomes_plain() && one.replacements.is_none())
     }
 }
 
@@ -179,14 +179,14 @@ where
     Q: Share + Send,
     A: Allocate + Send,
 {
-    if several.is_plain() {
+    if several.becomes_plain() {
         run_several_as::<true, _, _, _>(several)
     } else {
         run_several_as::<false, _, _, _>(several)
     }
 }
 
-/// As [`run_several`]. `PLAIN`: the loops are compiled without rare features; [`Several::is_plain`] holds.
+/// As [`run_several`]. `PLAIN`: the loops are compiled without rare features; [`Several::becomes_plain`] holds.
 pub(crate) fn run_several_as<const PLAIN: bool, S, Q, A>(several: Several<'_, S, Q, A>) -> InParts<S, Q, A>
 where
     S: Steer + Send,

@@ -115,3 +115,22 @@ fn a_policys_own_loop_does_what_the_loop_for_all_does() {
         }
     }
 }
+
+/// Policies with their own loop, which begins after the warm-up, and others; under full load and with pauses.
+#[test]
+fn packets_of_the_warm_up_are_served_and_not_measured() {
+    let warm_up = Time::from_ns(2_000_000);
+    for policy in ["hrw", "conn", "drr", "fcfs", "wfq"] {
+        for (pace, workers) in [(1e6, 0), (1e6, 2), (1e9, 0)] {
+            let run = Run { policy, workers, warm_up, pace: Some(Pace::PacketsPerSecond(pace)), ..Run::default() };
+            let (outcome, _) = run.go();
+            let (account, summary) = (outcome.measured.account(), outcome.measured.summary());
+            // All packets come in the first 20 us, or one each microsecond.
+            let expected = if pace > 1e6 { 20_000 } else { 2_000 };
+            assert_eq!((account.arrived, account.processed), (20_000, 20_000), "{policy} {pace} {workers}");
+            assert_eq!(summary.warm_up.packets, expected, "{policy} {pace} {workers}");
+            let cold: u64 = summary.cores_detail.iter().map(|core| core.cold).sum();
+            assert!(cold <= workers.max(1) as u64, "{policy} {pace} {workers}: {cold} cold of one service");
+        }
+    }
+}

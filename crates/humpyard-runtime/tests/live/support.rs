@@ -51,6 +51,8 @@ pub(crate) struct Run<'a> {
     pub(crate) pace: Option<Pace>,
     pub(crate) overload: Overload,
     pub(crate) longest: Option<Duration>,
+    /// Packets that come within this time after the first are not measured.
+    pub(crate) warm_up: Time,
     /// The weights of the first clients.
     pub(crate) weights: &'a [u32],
     /// The link behind the cores: bits per second, shared by `wf2q+`, and the most packets of a
@@ -77,6 +79,7 @@ impl Default for Run<'_> {
             pace: None,
             overload: Overload::Wait,
             longest: None,
+            warm_up: Time::ZERO,
             weights: &[],
             link: None,
             in_general: false,
@@ -222,7 +225,7 @@ impl Run<'_> {
             services: self.services(),
             quarantine: ends.quarantine,
             overload: self.overload,
-            warm_up: Time::ZERO,
+            warm_up: self.warm_up,
             longest: self.longest,
             stop,
             progress: &mut |_, _| {},
@@ -293,7 +296,7 @@ impl Run<'_> {
         };
         let policy: PolicySpec = self.policy.parse().expect("a registered policy");
         let scheduler = policy.build(&setup).expect("a valid set-up");
-        Ok((Measured::new(scheduler, Measurements::new(&setup)), classifier))
+        Ok((Measured::new(scheduler, Measurements::new(&setup).with_warm_up(self.warm_up)), classifier))
     }
 }
 
