@@ -16,7 +16,7 @@ use crate::examples::{
     EXPLAIN_EXAMPLES, MERGE_EXAMPLES, RECOMMEND_EXAMPLES, REPRODUCE_EXAMPLES, RUN_EXAMPLES, SCALE_EXAMPLES,
     SCHEDULE_EXAMPLES, SIM_EXAMPLES, STEER_EXAMPLES, TOPOLOGY_EXAMPLES, VALIDATE_EXAMPLES, WHY_EXAMPLES,
 };
-use crate::options::{ForCompare, ForRecommend, ForRun, ForSim, ForValidate, ForWhy, OptionsOf};
+use crate::options::{ForCompare, ForRecommend, ForRun, ForSim, ForValidate, ForWhy, OptionsOf, whole};
 use crate::output::OutputOptions;
 
 /// Share many cores among packets: try policies in a simulator, run them on real threads, use them in your program.
@@ -244,7 +244,7 @@ pub(crate) struct AdmitArguments {
     #[arg(long, value_name = "TIME")]
     pub(crate) hand_over: Option<String>,
     /// Packets that an engine has at a time, done or not; give `run` the same
-    #[arg(long, value_name = "PACKETS", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    #[arg(long, value_name = "PACKETS", default_value_t = 1, value_parser = whole::<u32>(1, 65_536))]
     pub(crate) in_flight: u32,
     /// Other work on the engines: at most a part of any time, and a time at once, 0.02:500us for example [default: as
     /// --costs say for the margin, else nothing]
@@ -320,7 +320,7 @@ pub(crate) struct WhyArguments {
     #[arg(long, value_name = "SRC:PORT > DST:PORT", conflicts_with = "packet", display_order = 0)]
     pub(crate) flow: Option<String>,
     /// Explain this packet, by its number from 1 [default: the packet whose delay is the p99 of the run]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), display_order = 0)]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1, u64::MAX), display_order = 0)]
     pub(crate) packet: Option<u64>,
     /// Read this journal, which `run` or `sim` wrote with --journal, instead of simulating a run
     #[arg(long, value_name = "FILE", conflicts_with_all = ["input", "policy", "cores", "config"], display_order = 1)]
@@ -354,7 +354,7 @@ pub(crate) struct CompareArguments {
     #[arg(long, value_name = "N", default_value_t = 2, requires = "live", value_parser = clap::value_parser!(u16).range(0..=1024), display_order = 4)]
     pub(crate) workers: u16,
     /// Run each policy this many times, in turn, each time with the next seed; tables then have medians and ranges
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000), display_order = 12)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(1, 10_000), display_order = 12)]
     pub(crate) repeat: u32,
     /// Write a page of findings, plots and tables to this file (HTML, which fetches nothing)
     #[arg(long, value_name = "FILE", display_order = 13)]
@@ -379,7 +379,7 @@ pub(crate) struct RecommendArguments {
     #[arg(long, value_name = "SPEC")]
     pub(crate) candidate: Vec<String>,
     /// Simulations of these packets that the search may take, about: more begins with more of the input [default: 84]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1, u32::MAX.into()))]
     pub(crate) budget: Option<u32>,
     /// Threads; they change nothing but the time it takes [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -429,10 +429,10 @@ pub(crate) struct ValidateArguments {
 #[derive(Debug, Args)]
 pub(crate) struct DemoArguments {
     /// Packets of each run [default: as many as come in a second]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1, 1_000_000_000))]
     pub(crate) packets: Option<u64>,
     /// Run each policy this many times, in turn, each time with the next seed
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole::<u32>(1, 1000))]
     pub(crate) repeat: u32,
     /// Write a page of findings, plots and tables to this file; null: writes none
     #[arg(long, value_name = "FILE", default_value = "report.html")]
@@ -501,7 +501,7 @@ pub(crate) struct ScheduleArguments {
     #[arg(long, value_name = "W,W,...", required_unless_present = "clients")]
     pub(crate) weights: Option<String>,
     /// Steps to show; of random weights the steps of each draw [default: until the schedule repeats: --total / --processors]
-    #[arg(long, value_name = "N", required_unless_present = "clients", value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    #[arg(long, value_name = "N", required_unless_present = "clients", value_parser = whole::<u32>(1, 100_000_000))]
     pub(crate) slots: Option<u32>,
     /// Processors, each of which serves one unit of work per step
     #[arg(long, value_name = "P", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -516,10 +516,10 @@ pub(crate) struct ScheduleArguments {
     #[arg(long, value_enum, default_value_t = TiesOption::Lowest)]
     pub(crate) ties: TiesOption,
     /// Clients with random weights instead of --weights, one of them heavy; only the extremes of their errors are shown
-    #[arg(long, value_name = "N", conflicts_with_all = ["weights", "order", "plot"], requires = "total", value_parser = clap::value_parser!(u32).range(2..=1_048_576))]
+    #[arg(long, value_name = "N", conflicts_with_all = ["weights", "order", "plot"], requires = "total", value_parser = whole::<u32>(2, 1_048_576))]
     pub(crate) clients: Option<u32>,
     /// What random weights add up to
-    #[arg(long, value_name = "S", requires = "clients", conflicts_with = "weights", value_parser = clap::value_parser!(u32).range(2..=1_073_741_824))]
+    #[arg(long, value_name = "S", requires = "clients", conflicts_with = "weights", value_parser = whole::<u32>(2, 1_073_741_824))]
     pub(crate) total: Option<u32>,
     /// The part of the total that the heavy client has, from 0 to 1; above 1 / --processors it cannot be served as much
     #[arg(
@@ -532,7 +532,7 @@ pub(crate) struct ScheduleArguments {
     )]
     pub(crate) skew: f64,
     /// How often random weights are drawn
-    #[arg(long, value_name = "K", requires = "clients", conflicts_with = "weights", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "K", requires = "clients", conflicts_with = "weights", default_value_t = 100, value_parser = whole::<u32>(1, u32::MAX.into()))]
     pub(crate) draws: u32,
     /// Whether the heavy client is number 1 and arrives before all others, or is the last and arrives behind them
     #[arg(long, value_enum, requires = "clients", conflicts_with = "weights", default_value_t = HeavyOption::First)]
@@ -599,7 +599,7 @@ pub(crate) struct TraceCutArguments {
     #[arg(long, value_name = "LIST", default_value = "none")]
     pub(crate) inner: String,
     /// Bytes kept of each packet, at most
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "BYTES", value_parser = whole::<u32>(1, u32::MAX.into()))]
     pub(crate) snap: Option<u32>,
     #[command(flatten)]
     pub(crate) common: CommonOptions,
@@ -644,7 +644,7 @@ pub(crate) struct TraceComposeArguments {
     #[arg(long, value_name = "SRC")]
     pub(crate) payloads: String,
     /// How many flows go on at a time
-    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = whole::<u64>(1, 1_048_576))]
     pub(crate) concurrent: u64,
     /// Where packets go: a capture file (.pcap or .pcapng, .gz or .zst), or `-`
     #[arg(long, value_name = "DST")]

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use clap::builder::PossibleValuesParser;
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use humpyard::lab::option::{Group, RunCommand, Takes, Times, number_of};
-use humpyard::lab::{OPTIONS, RunConfig, RunOption, spelled};
+use humpyard::lab::{OPTIONS, RunConfig, RunOption, parse_whole, spelled};
 
 use crate::failure::Failure;
 
@@ -142,18 +142,23 @@ fn number(text: &str) -> Result<f64, &'static str> {
     number_of(text).ok_or("not a number, such as 0.9 or 90%")
 }
 
+/// Returns what reads a whole number in this range, such as 200000 or 200k.
+pub(crate) fn whole<T: TryFrom<u64>>(least: u64, most: u64) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let number = parse_whole(text).ok_or("not a whole number, such as 200000 or 200k")?;
+        let end = if most == u64::MAX { String::new() } else { format!("={most}") };
+        let fits = (least..=most).contains(&number).then_some(number);
+        fits.and_then(|number| number.try_into().ok()).ok_or_else(|| format!("{number} is not in {least}..{end}"))
+    }
+}
+
 /// Declares an option for the parser of the command line; where it is required, `instead` may be given instead.
 fn argument(option: &'static RunOption, instead: Option<&'static str>) -> Arg {
     let argument =
         Arg::new(option.name).long(option.name).help(spelled(option.help, "--")).conflicts_with_all(option.excludes);
     let argument = match option.takes {
         Takes::Nothing => argument.action(ArgAction::SetTrue),
-        Takes::Whole(name, least, u64::MAX) => {
-            argument.value_name(name).value_parser(value_parser!(u64).range(least..))
-        }
-        Takes::Whole(name, least, most) => {
-            argument.value_name(name).value_parser(value_parser!(u64).range(least..=most))
-        }
+        Takes::Whole(name, least, most) => argument.value_name(name).value_parser(whole::<u64>(least, most)),
         Takes::Number(name) => argument.value_name(name).value_parser(number).allow_negative_numbers(true),
         Takes::OneOf(names) => argument.value_name("CHOICE").value_parser(PossibleValuesParser::new(names)),
         Takes::Text(name) => argument.value_name(name),

@@ -188,7 +188,7 @@ pub const OPTIONS: &[RunOption] = &[
         .shows(|config| Some(config.rounds.to_string())),
     RunOption::new(
         "packets",
-        "Read this many packets of the input, from its start [default: all; of recommend 200000]",
+        "Read this many packets of the input, from its start, for example 200k [default: all; of recommend 200000]",
     )
     .takes(Whole("N", 1, u64::MAX), Once)
     .group(TRAFFIC)

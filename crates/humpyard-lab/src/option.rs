@@ -7,7 +7,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use humpyard_core::name::unknown;
-use humpyard_text::quantity::parse_duration;
+use humpyard_text::quantity::{parse_duration, parse_whole};
 
 use crate::LabError;
 
@@ -214,7 +214,9 @@ impl<C> OptionOf<C> {
         let refuse =
             |accepts: &dyn Display| Err(LabError::of_option(self.name, format!("takes {accepts}, not `{text}`")));
         match self.takes {
-            Takes::Whole(_, least, most) if !text.parse().is_ok_and(|number| (least..=most).contains(&number)) => {
+            Takes::Whole(_, least, most)
+                if !parse_whole(text).is_some_and(|number| (least..=most).contains(&number)) =>
+            {
                 refuse(&format_args!("{least} to {most}"))
             }
             Takes::Number(_) if number_of(text).is_none() => refuse(&"a number"),
@@ -281,7 +283,7 @@ impl<'a> Values<'a> {
 
     /// Returns the last, a whole number.
     pub(crate) fn whole<T: TryFrom<u64>>(self) -> Result<T, LabError> {
-        let number = self.one().parse::<u64>().ok().and_then(|number| T::try_from(number).ok());
+        let number = parse_whole(self.one()).and_then(|number| T::try_from(number).ok());
         number.ok_or_else(|| LabError::of_option(self.name, format!("takes a whole number, not `{}`", self.one())))
     }
 

@@ -15,6 +15,25 @@ pub fn parse_count(text: &str) -> Option<f64> {
     digits.parse::<f64>().ok().filter(|count| count.is_finite()).map(|count| count * factor)
 }
 
+/// Returns a whole number, which may have `_` between its digits, and k, M or G behind them: `200000`, `200_000`, `200k`,
+/// `1.5M`. `None`: anything else.
+pub fn parse_whole(text: &str) -> Option<u64> {
+    let (digits, zeros) = match text.as_bytes().last()? {
+        b'k' => (&text[..text.len() - 1], 3),
+        b'M' => (&text[..text.len() - 1], 6),
+        b'G' => (&text[..text.len() - 1], 9),
+        _ => (text, 0usize),
+    };
+    let (whole, part) = digits.split_once('.').map_or((digits, None), |(whole, part)| (whole, Some(part)));
+    let number = |digits: &str, zeros: usize| {
+        let begins = digits.starts_with(|first: char| first.is_ascii_digit());
+        let number = begins.then(|| digits.replace('_', "").parse::<u64>().ok()).flatten()?;
+        number.checked_mul(10u64.pow(zeros as u32))
+    };
+    let part = part.map_or(Some(0), |part| number(part, zeros.checked_sub(part.len())?))?;
+    number(whole, zeros)?.checked_add(part)
+}
+
 /// Returns a span of time with its unit: `500us` (or `500µs`), `2ms`, `1.5s`, `2min`, `24h`.
 ///
 /// # Errors
@@ -107,6 +126,18 @@ mod tests {
         assert_eq!([parse_count("1.5M"), parse_count("-2"), parse_count("x")], [Some(1.5e6), Some(-2.0), None]);
         assert_eq!([parse_bytes("8kB"), parse_bytes("0.5"), parse_bytes("2T")], [Some(8e3), None, None]);
         assert_eq!([parse_share("0.25"), parse_share("1.1"), parse_share("-0")], [Some(250_000), None, Some(0)]);
+    }
+
+    #[test]
+    fn whole_numbers_read_as_people_write_them() {
+        for text in ["1500000", "1_500_000", "1500k", "1.5M", "1.500M", "0.0015G"] {
+            assert_eq!(parse_whole(text), Some(1_500_000), "{text}");
+        }
+        assert_eq!([parse_whole("0"), parse_whole("18446744073709551615")], [Some(0), Some(u64::MAX)]);
+        for text in ["", "k", "x", "-1", "+1", "1.5", "1.", "1.k", ".5M", "1.2345k", "_1", "1K", "1e6", "99999999999G"]
+        {
+            assert_eq!(parse_whole(text), None, "{text}");
+        }
     }
 
     #[test]

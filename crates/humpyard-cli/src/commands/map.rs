@@ -13,6 +13,7 @@ use crate::commands::dask;
 use crate::examples::MAP_EXAMPLES;
 use crate::failure::Failure;
 use crate::figures::{counted, percent};
+use crate::options::whole;
 use crate::output::{Output, OutputOptions};
 use crate::progress::Progress;
 use crate::stop;
@@ -34,7 +35,7 @@ pub(crate) struct MapArguments {
     #[arg(long, value_name = "CLASS")]
     pub(crate) only: Vec<String>,
     /// Packets of a simulation, in one round [default: 30000, 100000, then 300000; with --quick 10000]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(100, 100_000_000))]
     pub(crate) packets: Option<u64>,
     /// Threads; they change nothing but the time it takes [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]

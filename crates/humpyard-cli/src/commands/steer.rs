@@ -25,6 +25,7 @@ use crate::commands::run::endpoint;
 use crate::failure::Failure;
 use crate::figures::{counted, packet_rate, percent, time};
 use crate::layout::Sheet;
+use crate::options::whole;
 use crate::output::{self, Output};
 use crate::progress::Progress;
 use crate::stop;
@@ -101,7 +102,7 @@ pub(crate) struct SteerArguments {
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, default_value = "100ms")]
     pub(crate) every: String,
     /// Buckets into which a hash divides connections: a power of two
-    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(2..=65_536))]
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = whole::<u32>(2, 65_536))]
     pub(crate) buckets: u32,
     /// Hash packets in tunnels by the packet inside: GRE, IP in IP, VXLAN, GTP-U
     #[arg(long, conflicts_with = "from")]
