@@ -75,3 +75,4 @@ pub use several::{Dispatching, Feed, Several, run_several};
 pub use typed::{run_named, run_several_named};
 pub use wait::{AWAKE_LOOKS, AWAKE_YIELDS};
 pub use watch::{FlowCounts, SAMPLED_EVERY, SAMPLES, Snapshot, Watch, WatchError, Watched, watch};
+pub use worker::HELD_BACK_MAX;

@@ -348,7 +348,7 @@ const SLEEP_MAX: Duration = Duration::from_millis(50);
 pub(crate) const BATCH: usize = 32;
 /// After this much work, results are handed over even if the batch is not done. Each transfer costs
 /// both sides a cache line's way between processors, so results of short work go together.
-const HELD_BACK_MAX: Time = Time::from_ns(1_000);
+pub const HELD_BACK_MAX: Time = Time::from_ns(1_000);
 
 impl Worker {
     /// Serves until the run is over and the rings are empty, and returns the services' counters.

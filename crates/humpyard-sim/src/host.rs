@@ -57,10 +57,18 @@ pub struct HostCosts {
     pub worker_served: Vec<(u64, f64)>,
     /// Giving a packet to another thread.
     pub give: f64,
+    /// Extra time of the first packet that a turn gives to a thread: its cache lines come one by one.
+    pub give_first: f64,
     /// Fetching a packet that another thread has done.
     pub fetch: f64,
+    /// Extra time of the first packet that a turn fetches from a thread.
+    pub fetch_first: f64,
     /// A worker's overhead for each packet, without the service.
     pub worker: f64,
+    /// Extra time of a packet that finds its worker without work.
+    pub worker_first: f64,
+    /// A worker hands over the results of the packets that it has found together, after this time at the latest.
+    pub hold_back: f64,
     /// The dispatcher's overhead for each packet that it serves, without the service.
     pub own: f64,
     /// Time from giving a packet to an awake worker until it begins.
@@ -155,6 +163,7 @@ pub(crate) fn drive<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>>(
         fraction: 0.0,
         worked: Time::ZERO,
         worked_until: Time::ZERO,
+        turns: 0,
         done: BinaryHeap::new(),
         own: VecDeque::new(),
         own_done: Vec::new(),
@@ -178,15 +187,56 @@ pub(crate) fn drive<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>>(
 enum Done {
     /// The core has switched to another service.
     Switch,
-    /// It has served the packet in this slot, in this time.
-    Packet(Slot, Time),
+    /// This thread hands over its next result.
+    Packet(usize),
+}
+
+/// A packet that a thread has served, now or in the future.
+#[derive(Clone, Copy, Debug)]
+struct Served {
+    core: CoreId,
+    slot: Slot,
+    span: Span,
+    /// When the thread hands it over.
+    handed_over: Time,
 }
 
 /// A thread that serves cores.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Worker {
     /// When the core has finished all its packets.
     free: Time,
+    /// Packets that it has served, in order, until the dispatcher fetches them.
+    served: VecDeque<Served>,
+    /// When it began with the packets that it found together, and their number.
+    batch: (Time, usize),
+    /// When it last handed results over, or began with a batch.
+    handed_over: Time,
+    /// The last packets served that it hands over together.
+    together: usize,
+    /// The last turn that gave it a packet, and the last that fetched one.
+    given: u64,
+    fetched: u64,
+}
+
+impl Worker {
+    /// Serves a packet that comes then and is begun with then. Its result is handed over with those of the packets that
+    /// the thread has found together with it, but none is held back longer.
+    fn serve(&mut self, comes: Time, begin: Time, served: Served, hold_back: Time) {
+        let (found, packets) = self.batch;
+        if comes > found || packets == BURST {
+            self.batch = (begin, 0);
+            (self.handed_over, self.together) = (begin, 0);
+        }
+        self.batch.1 += 1;
+        self.together += 1;
+        self.served.push_back(served);
+        let handed_over = served.span.finished;
+        self.served.iter_mut().rev().take(self.together).for_each(|one| one.handed_over = handed_over);
+        if handed_over.since(self.handed_over) >= hold_back {
+            (self.handed_over, self.together) = (handed_over, 0);
+        }
+    }
 }
 
 /// A packet that the dispatcher itself is to serve.
@@ -211,6 +261,8 @@ struct Dispatcher<S, Q, A, W> {
     worked: Time,
     /// When it was last at work.
     worked_until: Time,
+    /// Turns so far.
+    turns: u64,
     workers: Vec<Worker>,
     /// Results of other threads, present and future, the earliest first.
     done: BinaryHeap<Reverse<(Time, CoreId, Done)>>,
@@ -224,6 +276,7 @@ impl<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>> Dispatcher<S, Q, A, 
     fn run(&mut self) -> Result<(), SimulationError> {
         let mut packet = Packet::default();
         while !self.workload.is_over(&self.measured) {
+            self.turns += 1;
             let is_begun = self.take_back() | self.keep_time();
             let taken_in = self.take_in(&mut packet, is_begun)?;
             if is_begun | taken_in | self.hand_out() | self.serve() {
@@ -242,8 +295,8 @@ impl<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>> Dispatcher<S, Q, A, 
     }
 
     /// Returns the time of the next event for an idle dispatcher.
-    fn next_event(&self) -> Time {
-        let done = self.done.peek().map_or(Time::MAX, |Reverse((time, ..))| *time);
+    fn next_event(&mut self) -> Time {
+        let done = self.next_done().unwrap_or(Time::MAX);
         let timeout = self.measured.next_timeout().unwrap_or(Time::MAX);
         let arrival = if self.room() == 0 { Time::MAX } else { self.workload.next_event() };
         arrival.min(done).min(timeout)
@@ -274,18 +327,18 @@ impl<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>> Dispatcher<S, Q, A, 
         for (core, slot, span) in mem::take(&mut self.own_done) {
             cost += self.complete(now, core, slot, span);
         }
-        while let Some(&Reverse((finished, core, done))) = self.done.peek()
-            && finished <= now
+        while self.next_done().is_some_and(|time| time <= now)
+            && let Some(Reverse((_, core, done))) = self.done.pop()
         {
-            self.done.pop();
             any = true;
             match done {
                 Done::Switch => {
                     self.measured.on_switched(now, core);
                     self.follow_up(now);
                 }
-                Done::Packet(slot, busy) => {
-                    cost += self.host.costs.fetch + self.complete(now, core, slot, Span { finished, busy });
+                Done::Packet(thread) => {
+                    let (fetch, Served { slot, span, .. }) = self.fetch(thread);
+                    cost += fetch + self.complete(now, core, slot, span);
                 }
             }
         }
@@ -293,6 +346,32 @@ impl<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>> Dispatcher<S, Q, A, 
             self.spend(cost);
         }
         any
+    }
+
+    /// Returns when the next result of another thread can be taken.
+    fn next_done(&mut self) -> Option<Time> {
+        while let Some(&Reverse((time, core, done))) = self.done.peek() {
+            let Done::Packet(thread) = done else { return Some(time) };
+            let next = self.workers[thread].served.front().map_or(time, |served| served.handed_over);
+            if next == time {
+                return Some(time);
+            }
+            // More packets are handed over together with it than when it was served.
+            self.done.pop();
+            self.done.push(Reverse((next, core, done)));
+        }
+        None
+    }
+
+    /// Fetches the next packet of a thread. Returns the time that it takes, in ns, and the packet.
+    fn fetch(&mut self, thread: usize) -> (f64, Served) {
+        let (costs, worker) = (&self.host.costs, &mut self.workers[thread]);
+        let served = worker.served.pop_front().expect("the thread has served a packet");
+        if let Some(next) = worker.served.front() {
+            self.done.push(Reverse((next.handed_over, next.core, Done::Packet(thread))));
+        }
+        let is_first = mem::replace(&mut worker.fetched, self.turns) != self.turns;
+        (costs.fetch + if is_first { costs.fetch_first } else { 0.0 }, served)
     }
 
     /// Takes a packet back. Returns the time that it takes, in ns.
@@ -355,7 +434,8 @@ impl<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>> Dispatcher<S, Q, A, 
                 }
                 Some(thread) => {
                     let dispatch = dispatch.copied();
-                    self.spend(self.host.costs.give);
+                    let is_first = mem::replace(&mut self.workers[thread].given, self.turns) != self.turns;
+                    self.spend(self.host.costs.give + if is_first { self.host.costs.give_first } else { 0.0 });
                     self.give(thread, core, &dispatch);
                 }
             }
@@ -378,13 +458,18 @@ impl<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>> Dispatcher<S, Q, A, 
         };
         let span = self.costs.serve(begin, core, dispatch);
         let held = self.measured.scheduler().account().held;
-        let beside = Time::from_ns((costs.worker + between(&costs.worker_served, held)) as u64);
+        let first = if comes > worker.free { costs.worker_first } else { 0.0 };
+        let beside = Time::from_ns((costs.worker + first + between(&costs.worker_served, held)) as u64);
         let mut span = Span { finished: span.finished + beside, busy: span.busy + beside };
         if let Some(interrupted) = &mut self.host.interrupted {
             span = interrupted.serve(begin, CoreId::from_index(thread), span);
         }
         worker.free = span.finished;
-        self.done.push(Reverse((span.finished, core, Done::Packet(dispatch.slot, span.busy))));
+        if worker.served.is_empty() {
+            self.done.push(Reverse((span.finished, core, Done::Packet(thread))));
+        }
+        let hold_back = Time::from_ns(costs.hold_back as u64);
+        worker.serve(comes, begin, Served { core, slot: dispatch.slot, span, handed_over: span.finished }, hold_back);
     }
 
     /// Serves packets of the dispatcher's own cores, for [`AT_A_TIME`] at most.
@@ -447,7 +532,11 @@ mod tests {
             served: Vec::new(),
             worker_served: Vec::new(),
             give: 10.0,
+            give_first: 0.0,
             fetch: 20.0,
+            fetch_first: 0.0,
+            worker_first: 0.0,
+            hold_back: 0.0,
             worker: 7.0,
             own: 3.0,
             hand_over: 300.0,
@@ -524,6 +613,34 @@ mod tests {
         assert_eq!(delays(Host::new(rested, 1, 2), 1, &[6_000]).0, [1_967 + 600 + 900]);
         // The dispatcher takes in the second while the worker serves the first.
         assert_eq!(delays(host(), 1, &[1_000, 2_000]).0, [1_967, 2_127]);
+    }
+
+    #[test]
+    fn the_first_packet_of_a_turn_takes_longer() {
+        // Both are taken in by 2,300 and given by 2,320; each is fetched in a turn of its own.
+        assert_eq!(delays(Host::new(costs(), 1, 2), 1, &[1_000, 1_000]), (vec![2_117, 2_624], 1_320 + 2 * 1_060));
+        let first = HostCosts { give_first: 5.0, fetch_first: 9.0, worker_first: 11.0, ..costs() };
+        let expected = (vec![2_117 + 16, 2_624 + 16], 1_320 + 5 + 2 * (1_060 + 9));
+        assert_eq!(delays(Host::new(first, 1, 2), 1, &[1_000, 1_000]), expected);
+    }
+
+    #[test]
+    fn what_a_worker_finds_together_is_handed_over_together() {
+        let ns = Time::from_ns;
+        // Each packet takes 300; the second comes while the first is served, and the others while the second is.
+        let handed_over = |hold_back: u64| {
+            let mut worker = Worker::default();
+            for (number, comes) in (0..).zip([100, 200, 390, 400, 401]) {
+                let begin = ns(100 + 300 * number);
+                let span = Span { finished: begin + ns(300), busy: ns(300) };
+                let served = Served { core: CoreId(0), slot: Slot(0), span, handed_over: span.finished };
+                worker.serve(ns(comes), begin, served, ns(hold_back));
+            }
+            worker.served.iter().map(|served| served.handed_over.as_ns()).collect::<Vec<_>>()
+        };
+        assert_eq!(handed_over(0), [400, 700, 1_000, 1_300, 1_600], "each when it is done");
+        assert_eq!(handed_over(5_000), [400, 1_300, 1_300, 1_300, 1_600], "three are found together");
+        assert_eq!(handed_over(500), [400, 1_000, 1_000, 1_300, 1_600], "two of them take too long");
     }
 
     #[test]

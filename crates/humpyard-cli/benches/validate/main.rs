@@ -13,7 +13,7 @@ use std::fs;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use humpyard::lab::validate::{Compared, PolicyValidation, capacity, signed, validate_policy};
+use humpyard::lab::validate::{Compared, PolicyValidation, capacity, signed, validate_policy, while_steady};
 use humpyard::lab::{AssumedHost, Control, Costs, Host, LabError, Rate, RunConfig, ServiceChoice, calibrate};
 use humpyard::random::Seed;
 
@@ -141,13 +141,17 @@ fn config(cell: &Cell, traces: &str, costs: &Costs, host: &AssumedHost) -> Resul
 
 fn run(config: &RunConfig, cell: &Cell, options: &Options, control: &mut Control<'_>) -> Result<Tried, LabError> {
     let mut config = config.clone();
-    config.packets = Some(PROBED);
-    calibrate::measure_on_traffic(&mut config, control)?;
-    config.assumed.iter().for_each(|host| eprintln!("{}", described(host)));
-    let rate = (cell.load * capacity(&config, &config.policy, control)?).round();
-    let packets = (rate * options.seconds).clamp(1_000.0, PACKETS_MAX) as u64;
-    (config.rate, config.packets) = (Rate::PacketsPerSecond(rate), Some(packets));
-    Ok(Tried { cell: cell.clone(), rate, said: validate_policy(&config, options.runs, control)? })
+    let mut rate = 0.0;
+    let said = while_steady(options.runs, || {
+        (config.rate, config.packets) = (Rate::Line, Some(PROBED));
+        calibrate::measure_on_traffic(&mut config, control)?;
+        config.assumed.iter().for_each(|host| eprintln!("{}", described(host)));
+        rate = (cell.load * capacity(&config, &config.policy, control)?).round();
+        let packets = (rate * options.seconds).clamp(1_000.0, PACKETS_MAX) as u64;
+        (config.rate, config.packets) = (Rate::PacketsPerSecond(rate), Some(packets));
+        validate_policy(&config, options.runs, control)
+    })?;
+    Ok(Tried { cell: cell.clone(), rate, said })
 }
 
 /// The times of the host, in a line.
@@ -186,10 +190,13 @@ fn summary(tried: &[Tried]) -> String {
     let holds = |name: &str| figures().filter(|figure| figure.figure == name && figure.holds).count();
     let whole = tried.iter().filter(|one| one.said.figures.iter().all(|figure| figure.holds)).count();
     let wide = tried.iter().filter(|one| one.said.figures.iter().any(|figure| figure.bound > figure.aim)).count();
+    let repeated: usize = tried.iter().map(|one| one.said.repeated).sum();
+    let moved = tried.iter().filter(|one| one.said.moved > 0).count();
     let names = ["throughput", "utilization", "p50", "p99", "loss"];
     let each: Vec<String> = names.iter().map(|name| format!("{name} {}", holds(name))).collect();
     format!(
-        "Of {} cells {whole} hold in all figures; by figure: {}. In {wide} cells the live runs differ by more than an aim.",
+        "Of {} cells {whole} hold in all figures; by figure: {}. In {wide} cells the live runs differ by more than an aim. \
+         {repeated} live runs were made again, because the processors had moved; they had in {moved} cells all the same.",
         tried.len(),
         each.join(", ")
     )

@@ -18,6 +18,7 @@ use humpyard_sim::Interruptions;
 use humpyard_traffic::sink::create;
 
 use super::fit::{median, sorted};
+use super::matrix::round_trip;
 use super::packets::Packets;
 use super::{PACKETS, Steps, host};
 use crate::LabError;
@@ -58,6 +59,7 @@ pub(super) fn measure(seed: Seed, longest: Duration, steps: &mut Steps<'_>) -> R
     steps.next("handing over")?;
     Ok(MachineCosts {
         hand_over_ns: hand_over(seed)?,
+        round_trip_ns: round_trip(&processors(), usize::MAX).unwrap_or(0.0),
         taken: PARTS.into_iter().map(worst).collect(),
         workers: interruptions(workers.iter().map(Vec::as_slice)),
         dispatcher: interruptions([dispatcher].into_iter()),

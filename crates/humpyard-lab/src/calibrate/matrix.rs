@@ -164,15 +164,30 @@ pub(super) fn measure(processors: &[usize], budget: Duration, steps: &mut Steps<
 
 /// Round trip and hand-over between two processors.
 fn pair(one: usize, other: usize, longest: Duration) -> (f64, f64) {
+    alternate(one, other, |between| {
+        let mut number = 0;
+        (between.round_trip(&mut number, longest / 2), between.hand_over(&mut number, longest / 2))
+    })
+}
+
+/// Measures on the one processor, while a thread on the other answers.
+fn alternate<T>(one: usize, other: usize, measure: impl FnOnce(&Between) -> T) -> T {
     let between = Between::new();
     thread::scope(|scope| {
         scope.spawn(|| between.answer(other));
         let _seated = seat(one).take();
-        let mut number = 0;
-        let measured = (between.round_trip(&mut number, longest / 2), between.hand_over(&mut number, longest / 2));
+        let measured = measure(&between);
         between.there.0.store(END, Ordering::Release);
         measured
     })
+}
+
+/// Returns the longest time of a round trip from the first of these processors to those that this many workers are on,
+/// in ns. `None`: they are on no other.
+pub(super) fn round_trip(processors: &[usize], workers: usize) -> Option<f64> {
+    let (&first, others) = processors.split_first()?;
+    let of = |&other: &usize| alternate(first, other, |between| between.round_trip(&mut 0, Duration::ZERO));
+    others.iter().take(workers).map(of).reduce(f64::max)
 }
 
 impl Matrix {

@@ -6,6 +6,7 @@
 //! what changes in the machine meets all alike. What a cold core adds is timed packet by packet: after memory of some size was
 //! touched, and after a packet of another service.
 
+pub(crate) mod distance;
 mod fit;
 mod host;
 mod machine;
@@ -32,6 +33,7 @@ use serde::Serialize;
 
 pub use fit::LineFit;
 pub use matrix::{HANDED_OVER, Matrix};
+pub(crate) use threads::all_due;
 pub use traffic::{INPUT, measure_on_traffic};
 
 use crate::costs::{CostLine, Costs, MachineCosts, cost_key};

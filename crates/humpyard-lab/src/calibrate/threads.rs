@@ -1,6 +1,6 @@
 //! Measures the time of the threads around the services, by live runs of some traffic.
 //!
-//! At a line rate with a short buffer, the time between two packets is that of one thread under full
+//! If all packets are due and the buffer is short, the time between two is that of one thread under full
 //! load, with warm caches. With the whole buffer, frames have left the caches before their service.
 //! At 40 % of the load packets come one by one, so the median delay is that of a packet alone. The
 //! difference between a run on one thread and a run with a worker is the time of handing over.
@@ -10,6 +10,7 @@
 
 use core::time::Duration;
 
+use humpyard_runtime::{HELD_BACK_MAX, Overload};
 use humpyard_sim::HostCosts;
 
 use super::fit::{median, sorted};
@@ -31,6 +32,8 @@ const LASTS: f64 = 0.2;
 const PACKETS: (f64, f64) = (2_000.0, 1_000_000.0);
 /// Length of a run that shows interruptions, in seconds.
 const INTERRUPTED: f64 = 0.6;
+/// Packets per second, more than any thread takes.
+const ALL_DUE: f64 = 1e9;
 /// Load at which packets come one by one and threads stay awake.
 const HALF: f64 = 0.4;
 /// Time of a turn of the dispatcher's loop, about, in ns.
@@ -103,9 +106,9 @@ impl MeasuredRun {
         Self { config: RunConfig { buffer: packets, ..self.config.clone() } }
     }
 
-    /// Measures this many packets that come as fast as they are taken.
+    /// Measures this many packets that are taken one after the other.
     pub(super) fn full(&self, packets: u64, control: &mut Control<'_>) -> Result<PacketTimes, LabError> {
-        times(&RunConfig { rate: Rate::Line, packets: Some(packets), ..self.config.clone() }, control)
+        times(&RunConfig { packets: Some(packets), ..all_due(&self.config) }, control)
     }
 
     /// Measures packets that come evenly, this many per nanosecond.
@@ -115,7 +118,7 @@ impl MeasuredRun {
 
     /// Measures packets that come evenly, this many per nanosecond, for this many seconds.
     fn evenly(&self, rate: f64, seconds: f64, control: &mut Control<'_>) -> Result<PacketTimes, LabError> {
-        let pps = (rate * 1e9).round().max(1.0);
+        let pps = pps_of(rate);
         let packets = Some(lasting(pps, seconds));
         times(&RunConfig { rate: Rate::PacketsPerSecond(pps), packets, ..self.config.clone() }, control)
     }
@@ -125,10 +128,29 @@ impl MeasuredRun {
         self.evenly(round.short.one_by_one(), INTERRUPTED, control)
     }
 
+    /// Returns the number of packets of [`MeasuredRun::one_by_one`].
+    pub(super) fn packets_one_by_one(&self, round: &ThreadTimes) -> u64 {
+        lasting(pps_of(round.short.one_by_one()), INTERRUPTED)
+    }
+
     /// Returns the number of packets that one thread takes in the time of a run.
     pub(super) fn packets(&self, control: &mut Control<'_>) -> Result<u64, LabError> {
         Ok(lasting(1e9 / self.full(PROBED, control)?.apart, LASTS))
     }
+}
+
+/// Returns this live run with packets that are all due when it begins, and wait until they are taken.
+///
+/// At [`Rate::Line`] a dispatcher reads many frames at a time. Frames that have a time are read one by one, which takes
+/// longer.
+pub(crate) fn all_due(config: &RunConfig) -> RunConfig {
+    let rate = Rate::PacketsPerSecond(ALL_DUE);
+    RunConfig { host: Host::Live, rate, overload: Some(Overload::Wait), ..config.clone() }
+}
+
+/// Returns a rate in packets per nanosecond as packets per second.
+fn pps_of(rate: f64) -> f64 {
+    (rate * 1e9).round().max(1.0)
 }
 
 /// Returns the packets of a run at this rate, in packets per second, that lasts this many seconds.
@@ -254,12 +276,18 @@ impl ThreadTimes {
         if let Some([line, awake]) = handed {
             let handed = ((line.at_work - dispatcher(whole)) / hops).max(0.0);
             (times.give, times.fetch) = (handed / 2.0, handed / 2.0);
+            // One by one, each packet is the first that its turn gives or fetches.
+            let first = ((awake.at_work - dispatcher(half)) / hops - handed).max(0.0);
+            (times.give_first, times.fetch_first) = (first / 2.0, first / 2.0);
             let longer = ((awake.busy - half.busy) / hops).max(0.0);
-            times.worker = known.own + longer;
-            let held = ((line.busy - awake.busy) / hops).max(0.0);
-            times.worker_served = vec![(SHORT as u64, 0.0), (BUFFER as u64, held)];
-            let on_the_way = awake.delay - half.delay - onward * (notice + times.fetch);
-            times.hand_over = (on_the_way / hops - times.give - longer).max(0.0);
+            let held = (line.busy - awake.busy) / hops;
+            times.worker_first = (-held).clamp(0.0, known.own + longer);
+            times.worker = known.own + longer - times.worker_first;
+            times.worker_served = vec![(SHORT as u64, 0.0), (BUFFER as u64, held.max(0.0))];
+            times.hold_back = HELD_BACK_MAX.as_ns() as f64;
+            let fetched = times.fetch + times.fetch_first;
+            let on_the_way = awake.delay - half.delay - onward * (notice + fetched);
+            times.hand_over = (on_the_way / hops - times.give - times.give_first - longer).max(0.0);
         }
         times
     }
@@ -280,7 +308,9 @@ mod tests {
             worker: 90.0,
             hand_over: 70.0,
             give: 40.0,
+            give_first: 60.0,
             fetch: 40.0,
+            fetch_first: 60.0,
             held: vec![(64, 0.0), (512, 10.0), (4_096, 40.0)],
             served: vec![(64, 0.0), (512, 100.0), (4_096, 200.0)],
             ..HostCosts::default()
@@ -307,8 +337,9 @@ mod tests {
         let line = PacketTimes { at_work: dispatcher + 40.0 + host.give + host.fetch, ..full(0.0, 0.0) };
         let line = PacketTimes { busy: service + host.worker + 80.0, ..line };
         let awake = PacketTimes {
-            delay: half.delay + host.give + host.hand_over + host.worker - host.own,
+            delay: half.delay + host.give + host.give_first + host.hand_over + host.worker - host.own,
             busy: service + host.worker,
+            at_work: half.at_work - busy + host.give + host.give_first + host.fetch + host.fetch_first,
             ..half
         };
         let times = ThreadTimes {
@@ -328,6 +359,8 @@ mod tests {
         near(found.worker, host.worker);
         near(found.hand_over, host.hand_over);
         near(found.give + found.fetch, host.give + host.fetch);
+        near(found.give_first + found.fetch_first, host.give_first + host.fetch_first);
+        near(found.worker_first, 0.0);
         assert_eq!(found.worker_served, [(64, 0.0), (4_096, 80.0)]);
         for (points, expected) in [(&found.held, &host.held), (&found.served, &host.served)] {
             for (&(place, ns), &(expected_place, expected_ns)) in points.iter().zip(expected) {
@@ -335,5 +368,10 @@ mod tests {
                 near(ns, expected_ns);
             }
         }
+        // Packets that come together take a worker less time than each alone.
+        let together = PacketTimes { busy: service + host.worker - 50.0, ..line };
+        let found = ThreadTimes { handed: Some([together, awake]), ..times }.around(&known);
+        assert_eq!((found.worker_first, found.worker), (50.0, host.worker - 50.0));
+        assert_eq!(found.worker_served, [(64, 0.0), (4_096, 0.0)]);
     }
 }

@@ -17,6 +17,7 @@ use humpyard_core::unit::Time;
 use humpyard_sim::{HostCosts, Interruptions};
 
 use super::LineFit;
+use super::distance::SteadyRuns;
 use super::fit::{median, sorted};
 use super::machine::{Stop, interruptions, look_at};
 use super::stops::{APART_MAX, ServedPacket, stops};
@@ -46,7 +47,8 @@ pub fn measure_on_traffic(config: &mut RunConfig, control: &mut Control<'_>) -> 
     let is_here = config.assumed.as_ref().is_some_and(AssumedHost::is_here);
     let measured = MeasuredTraffic::measure(config, is_here, control)?;
     let host = config.assumed.as_mut().map(|assumed| &mut assumed.machine);
-    if let Some(MachineCosts { host: Some(host), workers, dispatcher, .. }) = host.filter(|_| is_here) {
+    if let Some(MachineCosts { host: Some(host), workers, dispatcher, round_trip_ns, .. }) = host.filter(|_| is_here) {
+        *round_trip_ns = measured.round_trip_ns;
         host.times = HostCosts { flows: Vec::new(), ..measured.times.around(&host.times) };
         *dispatcher = measured.dispatcher(host.times.take_in);
         *workers = measured.workers();
@@ -64,6 +66,15 @@ struct MeasuredTraffic {
     one_by_one: Vec<Vec<ServedPacket>>,
     /// The stops of threads that did nothing but look at the clock: of each processor, by round.
     looked: Vec<Vec<Vec<Stop>>>,
+    /// The round trip to the farthest worker in all rounds, in ns; 0: there is no worker elsewhere.
+    round_trip_ns: f64,
+}
+
+/// What a round finds.
+struct Round {
+    times: ThreadTimes,
+    one_by_one: Vec<ServedPacket>,
+    looked: Option<Vec<Vec<Stop>>>,
 }
 
 impl MeasuredTraffic {
@@ -71,20 +82,29 @@ impl MeasuredTraffic {
         let subject = MeasuredRun::new(config);
         let packets = subject.packets(control)?;
         let served = ServiceTimes::default();
-        let (mut rounds, mut one_by_one, mut looked) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..ROUNDS {
-            let round = ThreadTimes::measure(&subject, packets, is_here && config.cores > 0, control)?;
+        let with_worker = is_here && config.cores > 0;
+        let mut steady = SteadyRuns::new(if with_worker { config.cores } else { 0 }, 0.0);
+        let round = || {
+            let times = ThreadTimes::measure(&subject, packets, with_worker, control)?;
+            served.make_room(subject.packets_one_by_one(&times) as usize, config.services.len());
             control.observer = Some(Box::new(served.clone()));
-            let ran = subject.one_by_one(&round, control);
+            let ran = subject.one_by_one(&times, control);
             control.observer = None;
             ran?;
-            one_by_one.push(mem::take(&mut served.lock().packets));
-            rounds.push(round);
-            if is_here {
-                looked.push(look_at(LOOKS));
-            }
-        }
-        Ok(Self { times: ThreadTimes::medians(&rounds), served, one_by_one, looked })
+            let one_by_one = mem::take(&mut served.lock().packets);
+            Ok(Round { times, one_by_one, looked: is_here.then(|| look_at(LOOKS)) })
+        };
+        let rounds = steady.run_together(ROUNDS, round)?;
+        let times: Vec<ThreadTimes> = rounds.iter().map(|round| round.times).collect();
+        let (one_by_one, looked): (_, Vec<_>) =
+            rounds.into_iter().map(|round| (round.one_by_one, round.looked)).unzip();
+        Ok(Self {
+            times: ThreadTimes::medians(&times),
+            served,
+            one_by_one,
+            looked: looked.into_iter().flatten().collect(),
+            round_trip_ns: steady.round_trip_ns(),
+        })
     }
 
     /// Returns how the dispatcher is interrupted, which takes this long to take in a packet.
@@ -171,6 +191,20 @@ impl ServiceTimes {
         Ok(costs)
     }
 
+    /// Makes room for this many packets more, in memory that is in place: a thread stops for memory that is new.
+    fn make_room(&self, packets: usize, services: usize) {
+        fn more<T: Clone>(of: &mut Vec<T>, packets: usize, empty: T) {
+            let length = of.len();
+            of.resize(length + packets, empty);
+            of.truncate(length);
+        }
+        let mut served = self.lock();
+        let known = served.services.len();
+        served.services.resize_with(services.max(known), Vec::new);
+        served.services.iter_mut().for_each(|service| more(service, packets, (0, 0)));
+        more(&mut served.packets, packets, ServedPacket { arrival: 0, finished: 0 });
+    }
+
     fn lock(&self) -> MutexGuard<'_, Served> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -186,7 +220,8 @@ impl Observer for ServiceTimes {
         }
         served.services[service].push((packet.length, busy.as_ns()));
         if completed.onward.is_none() {
-            served.packets.push(ServedPacket { arrival: packet.arrival.as_ns(), finished: finished.as_ns() });
+            // When it came in: it arrives at each service of its chain.
+            served.packets.push(ServedPacket { arrival: packet.entered.as_ns(), finished: finished.as_ns() });
         }
     }
 
@@ -217,6 +252,16 @@ mod tests {
         let alike: Vec<(u32, u64)> = (0..1_600).map(|at| (64 + at % 8, 130 + u64::from(at % 8))).collect();
         let line = super::line(&alike, 30.0);
         assert!((line.fixed_ns - 103.5).abs() < 0.1 && line.per_byte_ns == 0.0, "{line:?}");
+    }
+
+    #[test]
+    fn a_packet_of_a_chain_came_when_it_came_in() {
+        let ns = Time::from_ns;
+        let packet = Packet { entered: ns(100), arrival: ns(500), ..Packet::default() };
+        let completed = Completed { packet, used: 0, onward: None, ends: false, exit: None };
+        let mut served = ServiceTimes::default();
+        served.on_completion(CoreId(0), Slot(0), &completed, ns(900), ns(300));
+        assert_eq!(served.lock().packets, [ServedPacket { arrival: 100, finished: 900 }]);
     }
 
     #[test]

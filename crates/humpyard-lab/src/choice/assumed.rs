@@ -116,7 +116,8 @@ mod tests {
             let host = found.machine.host(name).unwrap();
             assert!(host.processors > 1 && !found.source.is_empty());
             for (key, ns) in host.times() {
-                assert!(ns > 0.0, "{name}: {key}");
+                // Described threads give, serve and fetch one packet as they do many.
+                assert!(ns > 0.0 || key.ends_with("_first_ns") || key == "hold_back_ns", "{name}: {key}");
             }
             assert!(host.times.flows.is_sorted(), "{name}");
         }

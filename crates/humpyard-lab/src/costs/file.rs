@@ -50,8 +50,8 @@ use crate::costs::taken::Taken;
 const VERSION: u64 = 1;
 /// The keys of a file, those of the machine, and those of a service.
 const KEYS: [&str; 6] = ["version", "source", "switch_upper_ns", "moves", "services", "machine"];
-const MACHINE_KEYS: [&str; 6] =
-    ["hand_over_ns", "taken", "worker_runs", "worker_stops", "dispatcher_runs", "dispatcher_stops"];
+const MACHINE_KEYS: [&str; 7] =
+    ["hand_over_ns", "round_trip_ns", "taken", "worker_runs", "worker_stops", "dispatcher_runs", "dispatcher_stops"];
 const SERVICE_KEYS: [&str; 6] = ["fixed_ns", "per_byte_ns", "cold_ns", "per_batch_ns", "expansion", "source"];
 
 impl Costs {
@@ -230,6 +230,7 @@ impl CostFile<'_> {
         }
         Ok(Some(MachineCosts {
             hand_over_ns: self.0.number(table, "hand_over_ns")?.unwrap_or(0.0),
+            round_trip_ns: self.0.number(table, "round_trip_ns")?.unwrap_or(0.0),
             taken: taken.collect(),
             workers: self.interruptions(table, "worker_runs", "worker_stops")?,
             dispatcher: self.interruptions(table, "dispatcher_runs", "dispatcher_stops")?,
@@ -333,6 +334,7 @@ mod tests {
             ]),
             machine: Some(MachineCosts {
                 hand_over_ns: 1480.5,
+                round_trip_ns: 84.5,
                 taken: vec![Taken { part: 0.02, at_once: Duration::from_micros(500) }],
                 workers: Interruptions { runs: vec![(4_000_000, 3)], stops: vec![(1_500, 2), (90_000, 1)] },
                 dispatcher: Interruptions::default(),

@@ -17,6 +17,10 @@ pub struct MachineCosts {
     /// Time to hand a packet to a worker and back, beside the work, in ns, with one packet in
     /// flight. 0: nobody measured it.
     pub hand_over_ns: f64,
+    /// Time in which a cache line goes from the dispatcher's processor to that of the farthest worker and back, in ns.
+    /// Left out: nobody measured it.
+    #[serde(skip_serializing_if = "is_unmeasured")]
+    pub round_trip_ns: f64,
     /// Bounds on the time taken from a worker or the dispatcher. In any time t, a bound allows t
     /// times its `part`, plus its `at_once_ns`.
     pub taken: Vec<Taken>,
@@ -27,6 +31,11 @@ pub struct MachineCosts {
     /// Times of the threads around the services. `None`: nobody measured them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<DescribedHost>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_unmeasured(ns: &f64) -> bool {
+    *ns == 0.0
 }
 
 /// The processors of a host, and the time that its threads take around the services.
@@ -42,7 +51,7 @@ pub struct DescribedHost {
 type Field = fn(&mut HostCosts) -> &mut f64;
 
 /// The keys of the times in a file and in results, and the time of each key.
-const TIMES: [(&str, Field); 15] = [
+const TIMES: [(&str, Field); 19] = [
     ("turn_ns", |times| &mut times.turn),
     ("notice_ns", |times| &mut times.notice),
     ("take_in_ns", |times| &mut times.take_in),
@@ -50,8 +59,12 @@ const TIMES: [(&str, Field); 15] = [
     ("take_back_ns", |times| &mut times.take_back),
     ("onward_ns", |times| &mut times.onward),
     ("give_ns", |times| &mut times.give),
+    ("give_first_ns", |times| &mut times.give_first),
     ("fetch_ns", |times| &mut times.fetch),
+    ("fetch_first_ns", |times| &mut times.fetch_first),
     ("worker_ns", |times| &mut times.worker),
+    ("worker_first_ns", |times| &mut times.worker_first),
+    ("hold_back_ns", |times| &mut times.hold_back),
     ("own_ns", |times| &mut times.own),
     ("on_the_way_ns", |times| &mut times.hand_over),
     ("rested_ns", |times| &mut times.rested),
@@ -72,7 +85,7 @@ const POINTS: [(&str, Points); 4] = [
 ];
 
 /// Keys of a machine's table that describe its host.
-pub(super) const HOST_KEYS: [&str; 20] = [
+pub(super) const HOST_KEYS: [&str; 24] = [
     "processors",
     POINTS[0].0,
     POINTS[1].0,
@@ -93,6 +106,10 @@ pub(super) const HOST_KEYS: [&str; 20] = [
     TIMES[12].0,
     TIMES[13].0,
     TIMES[14].0,
+    TIMES[15].0,
+    TIMES[16].0,
+    TIMES[17].0,
+    TIMES[18].0,
 ];
 
 impl DescribedHost {
@@ -126,13 +143,13 @@ impl DescribedHost {
 
     /// Multiplies all times in which a thread works.
     pub(crate) fn scale(&mut self, factor: f64) {
-        let awake = self.times.awake;
+        let (awake, hold_back) = (self.times.awake, self.times.hold_back);
         TIMES.iter().for_each(|(_, time)| *time(&mut self.times) *= factor);
         for (_, points) in POINTS {
             points(&mut self.times).iter_mut().for_each(|(_, ns)| *ns *= factor);
         }
-        // How long a thread waits before it sleeps is no work.
-        self.times.awake = awake;
+        // How long a thread waits before it sleeps, or hands results over, is no work.
+        (self.times.awake, self.times.hold_back) = (awake, hold_back);
     }
 
     /// Returns each time with its key, in ns.
@@ -164,7 +181,7 @@ impl Serialize for DescribedHost {
 
 /// The meaning of each key of a described host.
 #[cfg(feature = "schema")]
-const MEANINGS: [(&str, &str); 20] = [
+const MEANINGS: [(&str, &str); 24] = [
     ("processors", "Number of processors, each with one thread of a run."),
     ("turn_ns", "Time of a turn of the dispatcher's loop, in ns, without the packets that it takes in or back."),
     ("notice_ns", "Time from the arrival of a packet until an idle dispatcher sees it, in ns."),
@@ -173,8 +190,15 @@ const MEANINGS: [(&str, &str); 20] = [
     ("take_back_ns", "Time to complete a packet, in ns: its account, its measurements, its way out."),
     ("onward_ns", "Time to complete a packet that goes on to the next service of its chain, in ns."),
     ("give_ns", "Time to give a packet to a worker, in ns."),
+    ("give_first_ns", "Extra time of the first packet that a turn gives to a worker, in ns."),
     ("fetch_ns", "Time to fetch a packet that a worker has done, in ns."),
+    ("fetch_first_ns", "Extra time of the first packet that a turn fetches from a worker, in ns."),
     ("worker_ns", "Time of a worker for a packet, in ns, beside its service."),
+    ("worker_first_ns", "Extra time of a packet that finds its worker without work, in ns."),
+    (
+        "hold_back_ns",
+        "Longest time, in ns, for which a worker holds back the results of packets that it has found together.",
+    ),
     ("own_ns", "Time of the dispatcher for a packet that it serves itself, in ns, beside the service."),
     ("on_the_way_ns", "Time from giving a packet to an awake worker until the worker begins, in ns."),
     ("rested_ns", "Extra time of the first packet after the dispatcher was idle for 5 us, in ns."),
@@ -244,6 +268,9 @@ impl MachineCosts {
              [machine]\nhand_over_ns = {}",
             self.hand_over_ns
         );
+        if !is_unmeasured(&self.round_trip_ns) {
+            let _ = writeln!(text, "round_trip_ns = {}", self.round_trip_ns);
+        }
         let taken = self.taken.iter().map(|taken| format!("[{}, {}]", taken.part, taken.at_once.as_nanos()));
         let _ = writeln!(text, "taken = [{}]", taken.collect::<Vec<_>>().join(", "));
         for (name, lengths) in [

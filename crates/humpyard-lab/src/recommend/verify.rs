@@ -12,6 +12,7 @@ use super::figures::MeasuredFigures;
 use super::scope::Scopes;
 use super::{Goal, Recommendation, fixed};
 use crate::LabError;
+use crate::calibrate::distance::SteadyRuns;
 use crate::choice::assumed::HERE;
 use crate::choice::host::Host;
 use crate::choice::rate::Rate;
@@ -194,13 +195,20 @@ pub(super) fn live_runs(
 ) -> Result<Vec<MeasuredFigures>, LabError> {
     let live = RunConfig { host: Host::Live, dispatchers: Some(1), ..config.clone() };
     let (least, most) = RUNS;
+    let mut steady = SteadyRuns::of(config);
     let (mut runs, mut took) = (Vec::new(), Duration::ZERO);
     while runs.len() < least || (runs.len() < most && took < TOGETHER) {
-        runs.push(figures(scopes, control, |control| {
-            let run = run_live(&live, control)?;
-            took += Duration::from_nanos(run.summary.duration_ns);
-            Ok(run)
-        })?);
+        let (figures, lasted) = steady.run(|| {
+            let mut lasted = Duration::ZERO;
+            let figures = figures(scopes, control, |control| {
+                let run = run_live(&live, control)?;
+                lasted = Duration::from_nanos(run.summary.duration_ns);
+                Ok(run)
+            })?;
+            Ok((figures, lasted))
+        })?;
+        runs.push(figures);
+        took += lasted;
     }
     Ok(runs)
 }

@@ -14,6 +14,8 @@ mod recorder;
 #[cfg(test)]
 mod replayed;
 
+use core::time::Duration;
+
 use humpyard_policies::spec::PolicySpec;
 use humpyard_runtime::processors;
 use serde::Serialize;
@@ -23,7 +25,8 @@ use decisions::DecisionRecorder;
 pub use decisions::{DecisionsCompared, FirstDifference};
 
 use crate::LabError;
-use crate::calibrate::measure_on_traffic;
+use crate::calibrate::distance::SteadyRuns;
+use crate::calibrate::{all_due, measure_on_traffic};
 use crate::choice::assumed::{AssumedHost, IDEAL};
 use crate::choice::host::Host;
 use crate::choice::rate::Rate;
@@ -93,6 +96,11 @@ pub struct PolicyValidation {
     pub host: Option<AssumedHost>,
     /// Decisions of one more live run, compared with a simulation of the same packets.
     pub decisions: DecisionsCompared,
+    /// Number of live runs that were made again, because the processors of this virtual machine were not as far apart
+    /// as in the measurement.
+    pub repeated: usize,
+    /// Number of live runs that count although the processors had moved.
+    pub moved: usize,
     /// Predicted fraction of the time, from 0 to 1, during which the dispatcher works.
     pub dispatcher_utilization: f64,
 }
@@ -137,6 +145,8 @@ pub(crate) const AIM_DELAY: f64 = 0.25;
 const AIM_LOSS: f64 = 0.02;
 /// Greatest bound, in aims.
 const BOUND_MAX: f64 = 2.0;
+/// Measurements with their live runs, at most, of processors that move for good meanwhile.
+const ATTEMPTS: usize = 3;
 /// Live runs, unless others are asked for.
 pub const RUNS: usize = 3;
 
@@ -173,10 +183,15 @@ pub fn validate(
     for policy in policies {
         starting(&policy.to_string());
         let mut config = RunConfig { policy: policy.clone(), ..config.clone() };
-        if *measures {
-            measure_on_traffic(&mut config, control)?;
-        }
-        validated.push(validate_policy(&config, (*runs).max(2), control)?);
+        let runs = (*runs).max(2);
+        validated.push(if *measures {
+            while_steady(runs, || {
+                measure_on_traffic(&mut config, control)?;
+                validate_policy(&config, runs, control)
+            })?
+        } else {
+            validate_policy(&config, runs, control)?
+        });
     }
     let mut validation = Validation {
         input: config.input_name(),
@@ -195,6 +210,27 @@ pub fn validate(
         validation.warnings = warnings(saved, &validation);
     }
     Ok(validation)
+}
+
+/// Measures the traffic and validates a policy by this number of live runs, as `attempt` does. If the processors have
+/// moved for good meanwhile, does so again, three times at most.
+///
+/// # Errors
+/// That of an attempt.
+pub fn while_steady(
+    runs: usize,
+    mut attempt: impl FnMut() -> Result<PolicyValidation, LabError>,
+) -> Result<PolicyValidation, LabError> {
+    let mut repeated = 0;
+    for _ in 1..ATTEMPTS {
+        let validated = attempt()?;
+        if validated.moved == 0 {
+            return Ok(PolicyValidation { repeated: repeated + validated.repeated, ..validated });
+        }
+        repeated += validated.repeated + runs;
+    }
+    let validated = attempt()?;
+    Ok(PolicyValidation { repeated: repeated + validated.repeated, ..validated })
 }
 
 /// Says what has drifted, and which of the host's times has changed with it.
@@ -233,13 +269,16 @@ pub fn check(config: &RunConfig) -> Result<(), LabError> {
     setup::costs(&RunConfig { host: Host::Sim, ..config.clone() }).map(|_| ())
 }
 
-/// Packets per second that this machine takes of the input, under this policy.
+/// Packets per second that this machine takes of the input, under this policy, if all of them are due.
 ///
 /// # Errors
 /// As [`validate`].
 pub fn capacity(config: &RunConfig, policy: &PolicySpec, control: &mut Control<'_>) -> Result<f64, LabError> {
-    let probe = RunConfig { host: Host::Live, policy: policy.clone(), rate: Rate::Line, ..config.clone() };
-    Ok(whole(run_live(&probe, control)?)?.summary.throughput_pps)
+    // A probe may be shorter than a warm-up, in which packets take longer.
+    let warm_up = Duration::ZERO;
+    let probe = RunConfig { policy: policy.clone(), warm_up, ..all_due(config) };
+    let run = SteadyRuns::of(config).run(|| whole(run_live(&probe, control)?))?;
+    Ok(run.summary.throughput_pps)
 }
 
 /// Runs the policy of this configuration live as often, and compares that with the prediction.
@@ -251,7 +290,9 @@ pub fn validate_policy(
     runs: usize,
     control: &mut Control<'_>,
 ) -> Result<PolicyValidation, LabError> {
-    let live = (0..runs).map(|_| whole(run_live(config, control)?)).collect::<Result<Vec<RunResult>, LabError>>()?;
+    let mut steady = SteadyRuns::of(config);
+    let mut run = || whole(run_live(config, control)?);
+    let live = (0..runs).map(|_| steady.run(&mut run)).collect::<Result<Vec<RunResult>, LabError>>()?;
     let predicted = predict(config, runs, control)?;
     let first = &predicted[0];
     Ok(PolicyValidation {
@@ -261,6 +302,8 @@ pub fn validate_policy(
         costs: first.costs.clone(),
         host: config.assumed.clone(),
         decisions: compare_decisions(config, control)?,
+        repeated: steady.repeated(),
+        moved: steady.moved(),
         dispatcher_utilization: first.assumed.as_ref().map_or(0.0, |assumed| assumed.dispatcher_utilization),
     })
 }
@@ -418,6 +461,8 @@ pub(super) mod tests {
             costs: Vec::new(),
             host: None,
             decisions: DecisionRecorder::default().compare(&DecisionRecorder::default()),
+            repeated: 0,
+            moved: 0,
             dispatcher_utilization: 0.0,
         }
     }
