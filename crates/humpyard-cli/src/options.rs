@@ -8,7 +8,7 @@ use clap::builder::PossibleValuesParser;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use humpyard::lab::option::{Group, RunCommand, Takes, Times, number_of};
-use humpyard::lab::{OPTIONS, RunConfig, RunOption, parse_whole, spelled};
+use humpyard::lab::{OPTIONS, RunConfig, RunOption, parse_count, parse_whole, spelled};
 
 use crate::failure::Failure;
 
@@ -145,10 +145,19 @@ fn number(text: &str) -> Result<f64, &'static str> {
 /// Returns what reads a whole number in this range, such as 200000 or 200k.
 pub(crate) fn whole<T: TryFrom<u64>>(least: u64, most: u64) -> impl Fn(&str) -> Result<T, String> + Clone {
     move |text| {
-        let number = parse_whole(text).ok_or("not a whole number, such as 200000 or 200k")?;
-        let end = if most == u64::MAX { String::new() } else { format!("={most}") };
+        let Some(number) = parse_whole(text) else {
+            let is_large = parse_count(text).is_some_and(|number| number >= u64::MAX as f64);
+            let said = if is_large { "too large a number" } else { "not a whole number, such as 200000 or 200k" };
+            return Err(said.to_owned());
+        };
         let fits = (least..=most).contains(&number).then_some(number);
-        fits.and_then(|number| number.try_into().ok()).ok_or_else(|| format!("{number} is not in {least}..{end}"))
+        fits.and_then(|number| number.try_into().ok()).ok_or_else(|| {
+            if most == u64::MAX {
+                format!("{number} is less than {least}")
+            } else {
+                format!("{number} is not in {least}..={most}")
+            }
+        })
     }
 }
 

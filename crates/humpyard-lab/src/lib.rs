@@ -91,7 +91,7 @@ pub use demo::{CallDelay, DEMO_POLICIES, Demo, DemoOptions, demo};
 pub use environment::{Environment, ThreadSeat, sha256_of};
 pub use error::{LabError, OptionError, spelled};
 pub use follow::{Follow, Follower};
-pub use humpyard_text::quantity::{parse_duration, parse_share, parse_whole};
+pub use humpyard_text::quantity::{parse_count, parse_duration, parse_share, parse_whole};
 pub use humpyard_topology::{CoreTree, TopologyChoice, Ways, parse_topology, topology_names};
 pub use journal::{Replayed, ReplayedJournal, replay};
 pub use journal_difference::JournalDifference;

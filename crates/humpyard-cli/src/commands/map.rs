@@ -104,11 +104,18 @@ fn text(mapped: &Mapped) -> String {
         lines.iter().for_each(|line| said.push_str(&format!("  {line}\n")));
         said.push('\n');
     }
+    if mapped.classes == 1 {
+        said.push_str("These rules are of one class, and nothing judges them on other traffic.\n\n");
+    }
     let before = if mapped.simulated < mapped.simulations { ", the others before" } else { "" };
     said.push_str(&format!(
         "{} of {} in {}; {} simulated now{before}. The page: {}/index.md\n",
         counted(mapped.simulations as u64, "simulation"),
-        counted(mapped.classes as u64, "class of traffic"),
+        if mapped.classes == 1 {
+            "1 class of traffic".to_owned()
+        } else {
+            format!("{} classes of traffic", mapped.classes)
+        },
         counted(mapped.cells as u64, "cell"),
         mapped.simulated,
         mapped.directory

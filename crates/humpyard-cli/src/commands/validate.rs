@@ -46,7 +46,11 @@ pub(crate) fn validate(arguments: &ValidateArguments) -> Result<ExitCode, Failur
     for shortfall in validation.shortfalls.iter().chain(&validation.warnings) {
         output::say(&format!("humpyard: {shortfall}"));
     }
-    Ok(ExitCode::from(u8::from(!validation.shortfalls.is_empty())))
+    let damage = validation.policies.iter().find_map(|policy| policy.damage.as_ref());
+    if let Some(damage) = damage {
+        output::say(&format!("humpyard: {damage}"));
+    }
+    Ok(ExitCode::from(u8::from(damage.is_some() || !validation.shortfalls.is_empty())))
 }
 
 fn options(arguments: &ValidateArguments) -> Result<ValidateOptions, Failure> {

@@ -101,4 +101,12 @@ fn what_cannot_be_mapped_is_refused() {
     refused(at, "map --quick --packets 9", &["--packets"]);
     refused(at, "map --quick --out /dev/full/there", &["/dev/full/there"]);
     refused(at, "map --quick --only uniform --capture none.pcap", &["--capture: there is no file `none.pcap`"]);
+    // Before anything is simulated.
+    make_capture(at, "whole.pcap", 300);
+    let whole = fs::read(at.join("whole.pcap")).expect("a capture");
+    fs::write(at.join("cut.pcap"), &whole[..whole.len() - 10]).expect("a file");
+    fs::write(at.join("empty.pcap"), &whole[..24]).expect("a file");
+    refused(at, "map --quick --capture cut.pcap", &["--capture", "cut.pcap", "damaged at byte"]);
+    refused(at, "map --quick --capture empty.pcap", &["--capture", "there is no packet in `empty.pcap`"]);
+    assert!(!at.join("map").exists(), "nothing is kept");
 }

@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::support::{directory, run};
+use crate::support::{directory, make_capture, refused, run};
 
 /// A host whose figures are those of no machine, so that nothing is measured.
 const HOST: &str = "version = 1\nsource = \"by hand\"\n[machine]\nprocessors = 2\nturn_ns = 100\ntake_in_ns = 200\n";
@@ -84,6 +84,49 @@ fn live_figures_are_held_against_saved_ones() {
     fs::write(directory.path().join("capture.json"), [0xd4, 0xc3, 0xb2, 0xa1]).expect("a file");
     validate("--against capture.json").assert_one_line(&["--against capture.json", "no saved validation"]);
     validate("--against none.json").assert_one_line(&["--against none.json: there is no such file"]);
+}
+
+#[test]
+fn another_load_than_the_saved_one_is_refused() {
+    let directory = directory();
+    let at = directory.path();
+    fs::write(at.join("host.toml"), HOST).expect("a file");
+    let found =
+        "validate --input gen:imix:packets=3k --policy hrw --workers 0 --costs measured --host host.toml --quiet";
+    let saved = run(at, &format!("{found} --json").split_whitespace().collect::<Vec<_>>()).json();
+    fs::write(at.join("saved.json"), saved.to_string()).expect("a file");
+    refused(at, &format!("{found} --against saved.json --rate 1k"), &["--against", "found its rate", "omit --rate"]);
+    refused(at, &format!("{found} --against saved.json --services encrypt"), &["services forward, not encrypt"]);
+    for (key, value) in
+        [("offered_pps", Value::from(1e300)), ("offered_pps", 0.into()), ("policies", Value::Array(vec![]))]
+    {
+        let mut saved = saved.clone();
+        saved[key] = value;
+        fs::write(at.join("saved.json"), saved.to_string()).expect("a file");
+        refused(at, &format!("{found} --against saved.json"), &["--against saved.json", "not what"]);
+    }
+}
+
+#[test]
+fn what_has_no_prediction_is_refused_and_damage_is_told() {
+    let directory = directory();
+    let at = directory.path();
+    fs::write(at.join("host.toml"), HOST).expect("a file");
+    make_capture(at, "whole.pcap", 3_000);
+    let whole = fs::read(at.join("whole.pcap")).expect("a capture");
+    fs::write(at.join("cut.pcap"), &whole[..whole.len() - 10]).expect("a file");
+    let more = "--rate 100k --workers 0 --costs measured --host host.toml --quiet";
+    let words = format!("validate --input cut.pcap --policy hrw {more} --json");
+    let said = run(at, &words.split_whitespace().collect::<Vec<_>>());
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert!(said.err.contains("cut.pcap: damaged at byte"), "{said:?}");
+    let document = said.json();
+    assert_eq!(document["policies"][0]["packets"], 2_999);
+    assert!(document["policies"][0]["damage"].as_str().is_some_and(|damage| damage.contains("in record 3000")));
+    let empty = format!("validate --input gen:poisson:packets=0 --policy hrw {more}");
+    refused(at, &empty, &["there is no packet in `gen:poisson:packets=0`"]);
+    let quantum = format!("validate --input whole.pcap --policy shinjuku {more}");
+    refused(at, &quantum, &["`shinjuku` gives packets back", "nothing predicts its live runs"]);
 }
 
 #[test]

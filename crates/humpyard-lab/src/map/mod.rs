@@ -19,11 +19,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use humpyard_core::frame::Frame;
 use humpyard_core::name::unknown;
 use serde::Serialize;
 
 use crate::LabError;
 use crate::choice::assumed::IDEAL;
+use crate::choice::host::Host;
+use crate::config::RunConfig;
+use crate::parts::setup::source;
 use crate::recommend::{Skipped, grid};
 use classes::{TrafficClass, classes};
 use rounds::{MapCell, MapPlace, PENALTY, Rounds, set_times, write};
@@ -206,9 +210,21 @@ fn chosen(options: &MapOptions) -> Result<Vec<TrafficClass>, LabError> {
         if chosen.iter().any(|class| class.name == capture.name) {
             return Err(LabError::of_option("capture", format!("`{path}` has the name of another: rename it")));
         }
+        check_capture(path)?;
         chosen.push(capture);
     }
     Ok(chosen)
+}
+
+/// Reads a capture to its end: one that is damaged or empty is refused before the map takes hours.
+fn check_capture(path: &str) -> Result<(), LabError> {
+    let refused = |why: String| LabError::of_option("capture", why);
+    let mut source = source(&RunConfig::new(Host::Sim, path, "hrw".parse()?))?;
+    let (mut frame, mut packets) = (Frame::default(), 0_u64);
+    while source.next(&mut frame).map_err(|damage| refused(damage.to_string()))? {
+        packets += 1;
+    }
+    if packets == 0 { Err(refused(format!("there is no packet in `{path}`"))) } else { Ok(()) }
 }
 
 /// Returns what policies did in a cell: its logarithms count for a rule that keeps order, or for one that need not.

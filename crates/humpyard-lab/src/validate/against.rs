@@ -1,6 +1,8 @@
 //! Whether a machine is still the one that was validated: the live figures of now beside those of a
 //! saved validation.
 
+use core::fmt::Display;
+use core::ops::RangeInclusive;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
@@ -9,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{BOUND_MAX, Compared, PolicyValidation, Validation, signed};
 use crate::LabError;
+use crate::choice::rate::Rate;
 use crate::figures::percent;
 
 /// What a saved validation found live.
@@ -26,7 +29,15 @@ struct SavedPolicy {
     policy: String,
     figures: Vec<SavedFigure>,
     #[serde(default)]
+    costs: Vec<SavedCost>,
+    #[serde(default)]
     host: Option<BTreeMap<String, serde_json::Value>>,
+}
+
+/// What was known of a service.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+struct SavedCost {
+    spec: String,
 }
 
 #[derive(Clone, PartialEq, Debug, Deserialize)]
@@ -72,22 +83,35 @@ impl SavedValidation {
                 _ => format!("@against {path}: {error}"),
             })
         })?;
-        serde_json::from_str(&text).map_err(|error| {
+        let refused = |why: &dyn Display| {
             LabError::option(format!(
-                "@against {path}: this is not what `humpyard validate --json` printed ({error}); save that to a file"
+                "@against {path}: this is not what `humpyard validate --json` printed ({why}); save that to a file"
             ))
-        })
+        };
+        let saved: Self = serde_json::from_str(&text).map_err(|error| refused(&error))?;
+        match saved.offered_pps {
+            _ if saved.policies.is_empty() => Err(refused(&"it has no policies")),
+            Some(pps) if !OFFERED.contains(&pps) => Err(refused(&format_args!("`offered_pps` is {pps}"))),
+            _ => Ok(saved),
+        }
     }
 
     /// Checks that the validation that is asked for is the saved one.
     ///
     /// # Errors
-    /// Another input or number of workers, and policies that were not validated.
-    pub fn check(&self, input: &str, workers: usize, policies: &[String]) -> Result<(), LabError> {
+    /// Another input or number of workers, other services, and policies that were not validated.
+    pub fn check(&self, input: &str, workers: usize, services: &[String], policies: &[String]) -> Result<(), LabError> {
         if self.input != input || self.workers != workers {
             return Err(LabError::option(format!(
                 "@against: the saved validation is of {} with @workers {}; ask for the same",
                 self.input, self.workers
+            )));
+        }
+        let saved: Vec<&str> = self.policies.iter().flat_map(|one| &one.costs).map(|cost| cost.spec.as_str()).collect();
+        if let Some(other) = services.iter().find(|service| !saved.is_empty() && !saved.contains(&service.as_str())) {
+            return Err(LabError::option(format!(
+                "@against: the saved validation is of the services {}, not {other}; ask for the same",
+                saved.join(", ")
             )));
         }
         let known = |policy: &&String| !self.policies.iter().any(|saved| saved.policy == **policy);
@@ -100,9 +124,21 @@ impl SavedValidation {
         }
     }
 
-    /// Returns the rate that was offered, in packets per second, if it was found and not given.
-    pub fn offered_pps(&self) -> Option<f64> {
-        self.offered_pps
+    /// Returns the rate to offer, in packets per second: that which the saved validation found.
+    ///
+    /// # Errors
+    /// A rate that is given, though the saved one was found, and the other way round.
+    pub(super) fn rate(&self, rate: Rate) -> Result<Option<f64>, LabError> {
+        match (self.offered_pps, rate) {
+            (found @ Some(_), Rate::Line) => Ok(found),
+            (None, Rate::Line) => Err(LabError::option(
+                "@against: the saved validation was given a rate; give the same (@rate, @multiplier or @load)",
+            )),
+            (Some(found), _) => Err(LabError::option(format!(
+                "@against: the saved validation found its rate, {found} packets/s; omit @rate, @multiplier and @load"
+            ))),
+            (None, _) => Ok(None),
+        }
     }
 
     /// Compares the live figures of now with the saved ones.
@@ -143,6 +179,8 @@ impl SavedValidation {
     }
 }
 
+/// Rates that a validation can have found, in packets per second.
+const OFFERED: RangeInclusive<f64> = 1.0..=1e9;
 /// Times below this do not matter, in ns.
 const LEAST: f64 = 50.0;
 /// Ratio of two times from which the change is said.
@@ -187,11 +225,28 @@ mod tests {
     #[test]
     fn another_validation_is_refused() {
         let check = |input: &str, workers, policy: &str| {
-            saved(SAVED).check(input, workers, &[policy.to_owned()]).map_err(|error| error.to_string())
+            saved(SAVED).check(input, workers, &[], &[policy.to_owned()]).map_err(|error| error.to_string())
         };
         assert_eq!(check("in.pcap", 1, "drr"), Ok(()));
         assert!(check("other.pcap", 1, "drr").unwrap_err().contains("is of in.pcap with"));
         assert!(check("in.pcap", 2, "drr").is_err() && check("in.pcap", 1, "hrw").unwrap_err().contains("only drr"));
         assert!(SavedValidation::read("no-such.json").is_err());
+    }
+
+    #[test]
+    fn other_services_and_rates_are_refused() {
+        let of = |costs: &str| {
+            saved(&SAVED.replace(r#""policy": "drr","#, &format!(r#""policy": "drr", "costs": {costs},"#)))
+        };
+        let check = |saved: &SavedValidation| saved.check("in.pcap", 1, &["encrypt".to_owned()], &["drr".to_owned()]);
+        assert!(check(&of(r#"[{"spec": "encrypt"}]"#)).is_ok() && check(&of("[]")).is_ok());
+        let said = check(&of(r#"[{"spec": "forward"}]"#)).unwrap_err().to_string();
+        assert!(said.contains("of the services forward, not encrypt"), "{said}");
+        let given = Rate::PacketsPerSecond(1e3);
+        assert_eq!(saved(SAVED).rate(given).unwrap(), None);
+        assert!(saved(SAVED).rate(Rate::Line).unwrap_err().to_string().contains("was given a rate"));
+        let found = saved(&SAVED.replacen('{', r#"{"offered_pps": 5e4, "#, 1));
+        assert_eq!(found.rate(Rate::Line).unwrap(), Some(5e4));
+        assert!(found.rate(given).unwrap_err().to_string().contains("found its rate, 50000 packets/s"));
     }
 }

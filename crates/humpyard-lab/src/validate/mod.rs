@@ -32,7 +32,7 @@ use crate::choice::host::Host;
 use crate::choice::rate::Rate;
 use crate::config::RunConfig;
 use crate::control::Control;
-use crate::costs::ServiceCost;
+use crate::costs::{ServiceCost, cost_key};
 use crate::figures::percent;
 use crate::parts::setup;
 use crate::result::RunResult;
@@ -101,6 +101,9 @@ pub struct PolicyValidation {
     pub repeated: usize,
     /// Number of live runs that count although the processors had moved.
     pub moved: usize,
+    /// Where and how the input is damaged; packets before the damage count. Left out: it is not damaged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub damage: Option<String>,
     /// Predicted fraction of the time, from 0 to 1, during which the dispatcher works.
     pub dispatcher_utilization: f64,
 }
@@ -161,17 +164,16 @@ pub fn validate(
 ) -> Result<Validation, LabError> {
     let ValidateOptions { config, policies, runs, measures, against } = options;
     check(config)?;
+    policies.iter().try_for_each(|policy| check_policy(config, policy))?;
     let host = config.assumed.as_ref().map_or(IDEAL, |host| &host.name).to_owned();
     let mut config = RunConfig { host: Host::Live, ..config.clone() };
     let mut offered_pps = None;
     if let Some(saved) = against {
         let names: Vec<String> = policies.iter().map(ToString::to_string).collect();
-        saved.check(&config.input_name(), config.cores, &names)?;
-    }
-    let saved_pps = against.as_ref().and_then(SavedValidation::offered_pps);
-    if let (Rate::Line, Some(rate)) = (config.rate, saved_pps) {
-        config.rate = Rate::PacketsPerSecond(rate);
-        offered_pps = Some(rate);
+        let services = config.services.iter().map(|choice| cost_key(&choice.work)).collect::<Result<Vec<_>, _>>()?;
+        saved.check(&config.input_name(), config.cores, &services, &names)?;
+        offered_pps = saved.rate(config.rate)?;
+        config.rate = offered_pps.map_or(config.rate, Rate::PacketsPerSecond);
     }
     if config.rate == Rate::Line {
         starting("capacity");
@@ -269,6 +271,19 @@ pub fn check(config: &RunConfig) -> Result<(), LabError> {
     setup::costs(&RunConfig { host: Host::Sim, ..config.clone() }).map(|_| ())
 }
 
+/// Rejects a policy whose live runs have no prediction.
+fn check_policy(config: &RunConfig, policy: &PolicySpec) -> Result<(), LabError> {
+    let config = RunConfig { host: Host::Live, policy: policy.clone(), ..config.clone() };
+    let setup = setup::scheduler_config(&config, config.cores.max(1), 1)?;
+    if policy.build(&setup)?.quantum().is_some() {
+        return Err(LabError::option(format!(
+            "`{policy}` gives packets back after a quantum, and the simulator has that on an ideal host alone: nothing \
+             predicts its live runs"
+        )));
+    }
+    Ok(())
+}
+
 /// Packets per second that this machine takes of the input, under this policy, if all of them are due.
 ///
 /// # Errors
@@ -295,6 +310,10 @@ pub fn validate_policy(
     let live = (0..runs).map(|_| steady.run(&mut run)).collect::<Result<Vec<RunResult>, LabError>>()?;
     let predicted = predict(config, runs, control)?;
     let first = &predicted[0];
+    if first.packets.arrived == 0 {
+        return Err(LabError::option(format!("there is no packet in `{}`", config.input_name())));
+    }
+    let damage = first.damage.as_ref().filter(|damage| damage.is_loss());
     Ok(PolicyValidation {
         policy: config.policy.to_string(),
         packets: first.packets.arrived,
@@ -304,6 +323,7 @@ pub fn validate_policy(
         decisions: compare_decisions(config, control)?,
         repeated: steady.repeated(),
         moved: steady.moved(),
+        damage: damage.map(|damage| damage.message.clone()),
         dispatcher_utilization: first.assumed.as_ref().map_or(0.0, |assumed| assumed.dispatcher_utilization),
     })
 }
@@ -463,6 +483,7 @@ pub(super) mod tests {
             decisions: DecisionRecorder::default().compare(&DecisionRecorder::default()),
             repeated: 0,
             moved: 0,
+            damage: None,
             dispatcher_utilization: 0.0,
         }
     }
