@@ -87,7 +87,7 @@ fn complete(run: &mut Run, now: Time, slot: Slot, is_plain: bool) {
 fn plain_calls_after_the_warm_up_find_the_same_figures() {
     for warm_up in [1, 1_000, 5_050, 50_000] {
         let (mut plain, mut general) = (run(warm_up), run(warm_up));
-        assert!(!plain.is_plain() && plain.becomes_plain(), "packets of the warm-up are told apart");
+        assert!(!plain.is_plain() && plain.becomes_plain(), "packets of the warm-up are not measured");
         let from = drive(&mut plain, true).expect("the warm-up ends");
         assert_eq!(drive(&mut general, false), None);
         let warm = warm_up.div_ceil(APART);

@@ -196,7 +196,8 @@ fn summary(tried: &[Tried]) -> String {
     let each: Vec<String> = names.iter().map(|name| format!("{name} {}", holds(name))).collect();
     format!(
         "Of {} cells {whole} hold in all figures; by figure: {}. In {wide} cells the live runs differ by more than an aim. \
-         {repeated} live runs were made again, because the processors had moved; they had in {moved} cells all the same.",
+         {repeated} live runs were made again, because the processors had moved; they had in {moved} cells \
+         all the same.",
         tried.len(),
         each.join(", ")
     )

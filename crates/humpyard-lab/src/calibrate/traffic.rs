@@ -71,7 +71,7 @@ struct MeasuredTraffic {
 }
 
 /// What a round finds.
-struct Round {
+struct TrafficRound {
     times: ThreadTimes,
     one_by_one: Vec<ServedPacket>,
     looked: Option<Vec<Vec<Stop>>>,
@@ -92,7 +92,7 @@ impl MeasuredTraffic {
             control.observer = None;
             ran?;
             let one_by_one = mem::take(&mut served.lock().packets);
-            Ok(Round { times, one_by_one, looked: is_here.then(|| look_at(LOOKS)) })
+            Ok(TrafficRound { times, one_by_one, looked: is_here.then(|| look_at(LOOKS)) })
         };
         let rounds = steady.run_together(ROUNDS, round)?;
         let times: Vec<ThreadTimes> = rounds.iter().map(|round| round.times).collect();

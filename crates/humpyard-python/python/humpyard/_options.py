@@ -24,7 +24,7 @@ class SimulateOptions(TypedDict, total=False):
     loop: int
     """Play the input this many times, each round a mean gap after the one before."""
     packets: int
-    """Read this many packets of the input, from its start [default: all; of recommend 200000]."""
+    """Read this many packets of the input, from its start, for example 200k [default: all; of recommend 200000]."""
     hand_over: Text
     """Time that a core takes to be handed a packet, beside the work: clients are charged for it, and estimates
     include it. In virtual time it passes, and up to 32 packets are handed to a core ahead, as live [default:
@@ -144,7 +144,7 @@ class RunOptions(TypedDict, total=False):
     loop: int
     """Play the input this many times, each round a mean gap after the one before."""
     packets: int
-    """Read this many packets of the input, from its start [default: all; of recommend 200000]."""
+    """Read this many packets of the input, from its start, for example 200k [default: all; of recommend 200000]."""
     hand_over: Text
     """Time that a core takes to be handed a packet, beside the work: clients are charged for it, and estimates
     include it. In virtual time it passes, and up to 32 packets are handed to a core ahead, as live [default:
@@ -280,7 +280,7 @@ class CompareOptions(TypedDict, total=False):
     loop: int
     """Play the input this many times, each round a mean gap after the one before."""
     packets: int
-    """Read this many packets of the input, from its start [default: all; of recommend 200000]."""
+    """Read this many packets of the input, from its start, for example 200k [default: all; of recommend 200000]."""
     hand_over: Text
     """Time that a core takes to be handed a packet, beside the work: clients are charged for it, and estimates
     include it. In virtual time it passes, and up to 32 packets are handed to a core ahead, as live [default:
