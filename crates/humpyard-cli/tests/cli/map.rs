@@ -109,4 +109,7 @@ fn what_cannot_be_mapped_is_refused() {
     refused(at, "map --quick --capture cut.pcap", &["--capture", "cut.pcap", "damaged at byte"]);
     refused(at, "map --quick --capture empty.pcap", &["--capture", "there is no packet in `empty.pcap`"]);
     assert!(!at.join("map").exists(), "nothing is kept");
+    fs::create_dir(at.join("mine")).expect("a directory");
+    fs::write(at.join("mine/index.md"), "my notes").expect("a file");
+    refused(at, "map --quick --out mine", &["--out", "mine/index.md is not the page of a map"]);
 }

@@ -16,6 +16,7 @@ mod traffic;
 
 use core::sync::atomic::AtomicBool;
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 
@@ -130,6 +131,7 @@ pub fn map(
     progress: Progress<'_>,
 ) -> Result<Mapped, LabError> {
     let classes = chosen(options)?;
+    check_page(&options.directory.join("index.md"))?;
     let scale = usize::from(options.is_quick);
     let own = options.packets.map(|packets| [packets]);
     let packets = own.as_ref().map_or(PACKETS[scale], |packets| packets.as_slice());
@@ -214,6 +216,17 @@ fn chosen(options: &MapOptions) -> Result<Vec<TrafficClass>, LabError> {
         chosen.push(capture);
     }
     Ok(chosen)
+}
+
+/// Rejects a directory whose page is not that of a map.
+fn check_page(path: &Path) -> Result<(), LabError> {
+    match fs::read(path) {
+        Ok(text) if !text.starts_with(page::TITLE.as_bytes()) => Err(LabError::option(format!(
+            "@out: {} is not the page of a map, and would be overwritten: name another directory",
+            path.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Reads a capture to its end: one that is damaged or empty is refused before the map takes hours.

@@ -36,12 +36,15 @@ fn add_lines(tree: &Tree<String>, depth: usize, lines: &mut Vec<String>) {
     }
 }
 
+/// The first line of a page.
+pub(super) const TITLE: &str = "# Which policy for which traffic";
+
 /// Returns the page.
 pub(super) fn page(map: &WholeMap<'_>) -> String {
-    let mut page =
-        "# Which policy for which traffic\n\nFor engineers who choose a policy. `humpyard map` simulated every \
-                    policy that fits on every class below, and wrote this page.\n"
-            .to_owned();
+    let mut page = format!(
+        "{TITLE}\n\nFor engineers who choose a policy. `humpyard map` simulated every policy that fits on every class \
+         below, and wrote this page.\n"
+    );
     let rules = [("If the order of flows must be kept", &map.order_kept), ("If it need not be kept", &map.any_order)];
     for (heading, rule) in rules {
         let _ = write!(page, "\n## {heading}\n\n");

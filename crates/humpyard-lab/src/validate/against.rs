@@ -107,7 +107,9 @@ impl SavedValidation {
                 self.input, self.workers
             )));
         }
-        let saved: Vec<&str> = self.policies.iter().flat_map(|one| &one.costs).map(|cost| cost.spec.as_str()).collect();
+        // All policies had the same services.
+        let first = self.policies.first();
+        let saved: Vec<&str> = first.iter().flat_map(|one| &one.costs).map(|cost| cost.spec.as_str()).collect();
         if let Some(other) = services.iter().find(|service| !saved.is_empty() && !saved.contains(&service.as_str())) {
             return Err(LabError::option(format!(
                 "@against: the saved validation is of the services {}, not {other}; ask for the same",

@@ -489,6 +489,22 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn an_attempt_during_which_processors_moved_for_good_is_repeated() {
+        let attempts = |moved: [usize; 3]| {
+            let mut number = 0;
+            let attempt = || {
+                number += 1;
+                Ok(PolicyValidation { moved: moved[number - 1], repeated: 1, ..validated([0.0, 0.0]) })
+            };
+            let found = while_steady(3, attempt).unwrap();
+            (number, found.moved, found.repeated)
+        };
+        assert_eq!(attempts([0, 9, 9]), (1, 0, 1));
+        assert_eq!(attempts([2, 0, 9]), (2, 0, 5));
+        assert_eq!(attempts([2, 1, 3]), (3, 3, 9));
+    }
+
+    #[test]
     fn the_finding_names_what_is_farthest_from_its_bound() {
         let holds = "The simulator predicts the live runs: all 4 figures are within their bounds.";
         assert_eq!(finding(&[validated([0.05, 0.2]), validated([0.0, 0.0])]), holds);
