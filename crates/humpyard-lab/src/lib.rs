@@ -46,6 +46,7 @@ pub mod metrics;
 mod offered;
 pub mod option;
 pub mod parts;
+mod read_inputs;
 pub mod recommend;
 pub mod record;
 mod recorded;

@@ -19,7 +19,7 @@ use humpyard_traffic::classify::Granularity;
 use humpyard_traffic::flow::FlowNames;
 use humpyard_traffic::pace::Pacer;
 use humpyard_traffic::source::Source;
-use humpyard_traffic::{HashFields, Spread};
+use humpyard_traffic::{HashFields, Spread, TrafficError};
 use humpyard_wire::{FanOutTable, Note, Ports};
 
 use crate::LabError;
@@ -32,7 +32,7 @@ use crate::environment::Environment;
 use crate::journal::JournalFiles;
 use crate::metrics::{About, Serving};
 use crate::offered::Offered;
-use crate::parts::demand::pacer;
+use crate::parts::demand::{pacer, pacer_reading};
 use crate::parts::dispatch::{DispatchChoice, dispatching, settled};
 use crate::parts::link::link;
 use crate::parts::place::placed;
@@ -75,6 +75,15 @@ pub fn simulate(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
 
 /// As [`simulate`], but for the environment of the result: to find it takes as long as reading the input.
 pub(crate) fn simulate_anywhere(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResult, LabError> {
+    simulate_reading(config, control, setup::source)
+}
+
+/// As [`simulate_anywhere`], where `open` opens the input of the run.
+pub(crate) fn simulate_reading(
+    config: &RunConfig,
+    control: &mut Control<'_>,
+    open: impl Fn(&RunConfig) -> Result<Box<dyn Source + Send>, TrafficError>,
+) -> Result<RunResult, LabError> {
     several::refuse(config)?;
     let services = services(config)?;
     if config.cores > 0
@@ -92,8 +101,8 @@ pub(crate) fn simulate_anywhere(config: &RunConfig, control: &mut Control<'_>) -
     }
     let room = setup::with_room_for_input(config);
     simulated_in(config, &room, control, |control| {
-        let pacer = pacer(&room, config.cores.max(1), control)?.ok_or_else(setup::no_line_rate)?;
-        Ok(Feed { pacer, source: setup::source(config)?, timing: setup::timing(config)? })
+        let pacer = pacer_reading(&room, config.cores.max(1), control, &open)?.ok_or_else(setup::no_line_rate)?;
+        Ok(Feed { pacer, source: open(config)?, timing: setup::timing(config)? })
     })
 }
 

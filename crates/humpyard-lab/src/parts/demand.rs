@@ -12,7 +12,7 @@ use humpyard_traffic::classify::Classifier;
 use humpyard_traffic::header::Headers;
 use humpyard_traffic::pace::{Pace, Pacer};
 use humpyard_traffic::source::Source;
-use humpyard_traffic::{Numbered, NumberedFlows, Tunnels};
+use humpyard_traffic::{Numbered, NumberedFlows, TrafficError, Tunnels};
 
 use crate::LabError;
 use crate::choice::rate::Rate;
@@ -29,13 +29,23 @@ const BATCH: usize = 512;
 
 /// The pacer. `None`: packets come as fast as they are taken. A load is found by reading the input once, until `stop` is set.
 pub fn pacer(config: &RunConfig, cores: usize, control: &mut Control<'_>) -> Result<Option<Pacer>, LabError> {
+    pacer_reading(config, cores, control, source)
+}
+
+/// As [`pacer`], where `open` opens the input of the run.
+pub(crate) fn pacer_reading(
+    config: &RunConfig,
+    cores: usize,
+    control: &mut Control<'_>,
+    open: impl FnOnce(&RunConfig) -> Result<Box<dyn Source + Send>, TrafficError>,
+) -> Result<Option<Pacer>, LabError> {
     let pace = pace_of(config, cores, || {
         if config.reads_once() {
             return Err(LabError::option(
                 "@load reads the input twice, which pipes and interfaces do not allow: use a file",
             ));
         }
-        Demand::read(config, source(config)?.as_mut(), control)
+        Demand::read(config, open(config)?.as_mut(), control)
     })?;
     Ok(pace.map(|pace| pacer_of(config, pace)))
 }
@@ -144,6 +154,10 @@ impl Reading {
                 return Ok(false);
             }
             packets += 1;
+            if self.is_one_service {
+                self.add_of_one_service(frame.time, frame.wire_length);
+                continue;
+            }
             let packet = self.classifier.classify_headers(&headers, frame.wire_length)?.packet;
             self.add_classified(frame.time, &packet);
         }
@@ -174,7 +188,7 @@ impl Reading {
     fn add_numbered(&mut self, packet: &Numbered, flows: &dyn NumberedFlows) -> Result<(), LabError> {
         let &Numbered { time, flow, length } = packet;
         if self.is_one_service {
-            self.add(time, u128::from(self.work.costs[ServiceId(0)].work(length)), 1);
+            self.add_of_one_service(time, length);
             return Ok(());
         }
         let packet = match self.classifier.classify_numbered(flow, length) {
@@ -183,6 +197,10 @@ impl Reading {
         };
         self.add_classified(time, &packet);
         Ok(())
+    }
+
+    fn add_of_one_service(&mut self, time: Time, length: u32) {
+        self.add(time, u128::from(self.work.costs[ServiceId(0)].work(length)), 1);
     }
 
     fn add_classified(&mut self, time: Time, packet: &Packet) {

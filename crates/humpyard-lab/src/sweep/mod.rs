@@ -31,6 +31,7 @@ pub use plot::{PlotRequest, plot};
 pub use runs::CellRun;
 
 use crate::LabError;
+use crate::read_inputs::ReadInputs;
 use dataset::Manifest;
 use kept::Kept;
 use plan::Identity;
@@ -170,8 +171,11 @@ impl OpenSweep {
 
     /// Simulates what is missing on these threads.
     fn simulate(&mut self, threads: NonZeroUsize, stop: &AtomicBool, progress: Progress<'_>) -> Result<(), LabError> {
+        let inputs = ReadInputs::default();
         loop {
-            let missing = self.missing();
+            let mut missing = self.missing();
+            // Those that read the same input are simulated one after the other.
+            missing.sort_by_key(|&(cell, repetition)| (repetition, self.plan.input_of(cell)));
             let all = self.kept.len() + missing.len();
             progress(self.kept.len(), all);
             if missing.is_empty() || stop.load(Ordering::Relaxed) {
@@ -182,7 +186,7 @@ impl OpenSweep {
                 &missing,
                 threads,
                 stop,
-                |&(cell, repetition)| CellRun::of(plan, cell, repetition, stop),
+                |&one| CellRun::reading(plan, one, &inputs, stop),
                 |run| {
                     kept.keep(run)?;
                     progress(kept.len(), all);

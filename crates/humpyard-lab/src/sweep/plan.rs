@@ -31,6 +31,8 @@ const CORES: &str = "cores";
 const CORES_USUAL: usize = 2;
 /// Options that write files, which cells would write over each other.
 const WRITERS: [&str; 4] = ["journal", "timeline", "timeline-packets", "timeline-for"];
+/// Options that say which packets are read.
+const READ: [&str; 4] = ["input", "packets", "loop", "inner"];
 /// Simulations of a plan at most, where cells are not repeated more often than they must.
 const RUNS_MAX: usize = 10_000_000;
 /// Steps of a range, points of a sample and repetitions at most.
@@ -119,6 +121,19 @@ impl Plan {
             settings.push(axes.names.iter().map(String::as_str).zip(step.iter().map(Vec::as_slice)).collect());
         }
         Cell { number, settings: settings.into_iter().rev().flatten().collect() }
+    }
+
+    /// Returns a number of the input of a cell: the same for all cells that have the same options for what is read.
+    pub(super) fn input_of(&self, number: usize) -> usize {
+        let (mut rest, mut input) = (number, 0);
+        for axes in self.axes.iter().rev() {
+            let steps = axes.steps.len();
+            if axes.names.iter().any(|name| READ.contains(&name.as_str())) {
+                input = input * steps + rest % steps;
+            }
+            rest /= steps;
+        }
+        input
     }
 
     /// Returns the options that vary, in the order of the cells' settings.
@@ -643,10 +658,22 @@ times = 3
         assert_eq!(text(0), "cell 0 (policy = hrw, load = 0.5, cores = 2, buffer = 64)");
         assert_eq!(text(1), "cell 1 (policy = hrw, load = 0.5, cores = 4, buffer = 128)");
         assert_eq!(text(11), "cell 11 (policy = drr, load = 0.9, cores = 4, buffer = 128)");
+        assert!((0..12).all(|number| plan.input_of(number) == 0));
         let config = plan.config(7, 2).unwrap();
         assert_eq!((config.cores, config.buffer, config.seed), (4, 128, Seed(9)));
         assert_eq!(config.chains, [("dpi".to_owned(), vec!["encrypt".to_owned()])]);
         assert!(plan.check(&AtomicBool::new(false)).is_ok());
+    }
+
+    #[test]
+    fn cells_with_the_same_input_are_known() {
+        let plan = plan(
+            "[options]\ncores = 2\n[axes]\npolicy = [\"hrw\", \"drr\"]\ninput = [\"gen:poisson\", \"gen:messages\"]\n\
+            load = [0.5, 0.9]\npackets = [10, 20]\n",
+        );
+        let numbers: Vec<usize> = (0..plan.cells()).map(|number| plan.input_of(number)).collect();
+        assert_eq!(numbers, [0, 2, 0, 2, 1, 3, 1, 3].repeat(2));
+        assert!(READ.iter().all(|name| option_named(name).is_some()));
     }
 
     /// Else an ended sweep could not go on.

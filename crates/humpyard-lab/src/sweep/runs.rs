@@ -8,8 +8,10 @@ use std::thread;
 use super::dataset::figures_of;
 use super::plan::Plan;
 use crate::LabError;
+use crate::config::RunConfig;
 use crate::control::Control;
-use crate::run::simulate_anywhere;
+use crate::read_inputs::ReadInputs;
+use crate::run::simulate_reading;
 use crate::threads::{EndsAtPanic, join};
 
 /// One simulation of a cell.
@@ -29,9 +31,23 @@ impl CellRun {
     /// # Errors
     /// What keeps it from being simulated, and packets that are not accounted for.
     pub fn of(plan: &Plan, cell: usize, repetition: u32, stop: &AtomicBool) -> Result<Option<Self>, LabError> {
+        Self::reading(plan, (cell, repetition), &ReadInputs::default(), stop)
+    }
+
+    /// As [`Self::of`], with the inputs that others have read.
+    ///
+    /// # Errors
+    /// Those of [`Self::of`].
+    pub(super) fn reading(
+        plan: &Plan,
+        (cell, repetition): (usize, u32),
+        inputs: &ReadInputs,
+        stop: &AtomicBool,
+    ) -> Result<Option<Self>, LabError> {
         let config = plan.config(cell, repetition)?;
         let mut progress = |_, _| {};
-        let result = simulate_anywhere(&config, &mut Control::new(stop, &mut progress))
+        let open = |config: &RunConfig| inputs.source(config, stop);
+        let result = simulate_reading(&config, &mut Control::new(stop, &mut progress), open)
             .map_err(|error| plan.blame(cell, &error))?;
         if result.interrupted {
             return Ok(None);
