@@ -105,19 +105,12 @@ pub(super) fn front(scores: &[Scores]) -> Vec<bool> {
     scores.iter().map(|one| !scores.iter().any(|other| dominates(other, one))).collect()
 }
 
-/// Returns which policies go on to the next round. `points` has the scores of all policies, point by point. A policy
-/// drops out if it is on no front, and at no point better than the worse half by any objective.
+/// Returns which policies go on to the next round: those that are on the Pareto front of a point at least, and those
+/// that always do. `points` has the scores of all policies, point by point.
 pub(super) fn survivors(points: &[Vec<Scores>], always: &[bool]) -> Vec<bool> {
     let mut survive = always.to_vec();
     for scores in points {
-        let worse_half: Scores = core::array::from_fn(|at| {
-            let mut values: Vec<f64> = scores.iter().map(|one| one[at]).collect();
-            values.sort_by(f64::total_cmp);
-            values.get(values.len().div_ceil(2)).copied().unwrap_or(f64::NAN)
-        });
-        for ((survives, is_on_front), one) in survive.iter_mut().zip(front(scores)).zip(scores) {
-            *survives |= is_on_front || (0..OBJECTIVES_COUNT).any(|at| is_less(at, one[at], worse_half[at]));
-        }
+        survive.iter_mut().zip(front(scores)).for_each(|(survives, is_on_front)| *survives |= is_on_front);
     }
     survive
 }
@@ -145,21 +138,14 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_drops_out_if_it_is_good_at_nothing() {
+    fn a_policy_drops_out_if_it_is_on_no_front() {
         let bad = with(&[(P99, 200.0), (5, 0.5)]);
-        let round = vec![GOOD, GOOD, with(&[(P99, 90.0)]), bad, bad];
-        assert_eq!(survivors(core::slice::from_ref(&round), &[false; 5]), [true, true, true, false, false]);
-        assert_eq!(survivors(core::slice::from_ref(&round), &[false, false, false, true, false])[3..], [true, false]);
-        // At another load the last but one is the best.
-        let other = vec![bad, GOOD, GOOD, with(&[(P99, 10.0)]), bad];
-        assert_eq!(survivors(&[round, other], &[false; 5])[3..], [true, false]);
-    }
-
-    #[test]
-    fn half_of_them_being_equal_keeps_nobody() {
-        // All lose nothing, so loss keeps none; the slower half is better than nobody.
-        let of = |p99| with(&[(P99, p99)]);
-        let round = vec![of(100.0), of(200.0), of(300.0), of(400.0)];
-        assert_eq!(survivors(&[round], &[false; 4]), [true, true, false, false]);
+        let fast = with(&[(P99, 90.0)]);
+        let round = vec![fast, with(&[(P99, 93.0)]), GOOD, with(&[(P99, 200.0), (5, 0.05)]), bad];
+        assert_eq!(survivors(core::slice::from_ref(&round), &[false; 5]), [true, true, false, true, false]);
+        assert_eq!(survivors(core::slice::from_ref(&round), &[false, false, false, false, true])[4..], [true]);
+        // At another load the last is the best.
+        let other = vec![bad, bad, GOOD, bad, with(&[(P99, 10.0)])];
+        assert_eq!(survivors(&[round, other], &[false; 5]), [true, true, false, true, true]);
     }
 }

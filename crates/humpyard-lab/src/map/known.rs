@@ -78,11 +78,9 @@ impl KnownMap {
 
 impl KnownCell {
     fn of(cell: &MapCell<'_>) -> Self {
-        let last = cell.found.iter().flatten().map(|one| one.packets).max();
         let near = |times: fn(&BestTimes) -> Option<f64>| {
-            let in_last = cell.found.iter().enumerate().filter_map(|(at, one)| Some((at, one.as_ref()?)));
-            let in_last = in_last.filter(|(_, one)| Some(one.packets) == last);
-            in_last.filter(|(_, one)| times(&one.times).is_some_and(|times| times <= NEAR)).map(|(at, _)| at).collect()
+            let found = cell.found.iter().enumerate().filter_map(|(at, one)| Some((at, one.as_ref()?)));
+            found.filter(|(_, one)| times(&one.times).is_some_and(|times| times <= NEAR)).map(|(at, _)| at).collect()
         };
         Self {
             class: cell.place.class.name.clone(),

@@ -236,7 +236,9 @@ fn add_terms(page: &mut String) {
     }
     page.push_str(
         "* `front`: 1 if no policy of the last round is better by one of these figures and worse by none, beyond \
-         tolerances.\n",
+         tolerances.\n\
+         * `times`: p99 over the least p99 of the policy's last round.\n\
+         * `times_order_kept`: the same, among policies that keep the order of flows; `NaN` if this one does not.\n",
     );
     let _ = write!(
         page,
@@ -257,7 +259,7 @@ fn add_limits(page: &mut String, map: &WholeMap<'_>) {
          * {} simulations in {} cells, in rounds of {} packets (10/3 times as many for `heavy-tailed`). Each directory \
          of `rounds` has one sweep for each round.\n\
          * Of {} policies that fit a class, cores and host, {} reached the last round, summed over all of them. The \
-         others have the figures of their last round in map.csv.\n\
+         others have the figures of their last round in map.csv, and are compared with the best of that round.\n\
          * One seed; `elephants`, `few-elephants` and `long-flows` have the medians of three, with a third of the \
          packets each. Differences of a few percent mean nothing.\n\
          * Packets leave as soon as they are done (`--flow-order free`). With `exit`, the default of `humpyard sim`, \

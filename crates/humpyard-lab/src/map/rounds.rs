@@ -63,7 +63,7 @@ pub(super) struct PolicyScores {
 /// The policies that fit a place, and the others with the reasons.
 type Fitting = (Vec<String>, Vec<Skipped>);
 
-/// p99 over the least p99 of the last round.
+/// p99 over the least p99, in the last round that a policy took part in: with more packets, delay is another.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct BestTimes {
     /// Of all policies.
@@ -85,6 +85,8 @@ pub(super) struct MapCell<'a> {
     pub(super) features: Features,
     /// By policy. `None`: it does not fit.
     pub(super) found: Vec<Option<PolicyScores>>,
+    /// The scores of all rounds, each by policy. `None`: it took no part.
+    pub(super) rounds: Vec<Vec<Option<Scores>>>,
 }
 
 /// The result of all rounds in a place.
@@ -187,12 +189,15 @@ impl Rounds<'_> {
     /// Records the scores of a round.
     fn take(&self, cells: &mut [MapCell<'_>], policies: &[String], points: &[Vec<Scores>], packets: u64, last: bool) {
         for (cell, scores) in cells.iter_mut().zip(points) {
+            let mut round = vec![None; self.policies.len()];
             for ((policy, &scores), is_best) in policies.iter().zip(scores).zip(front(scores)) {
                 let at = self.policies.iter().position(|known| known == policy);
+                let at = at.expect("policies are those of the map");
                 let times = BestTimes::UNKNOWN;
-                let found = PolicyScores { packets, scores, is_on_front: last && is_best, times };
-                cell.found[at.expect("policies are those of the map")] = Some(found);
+                cell.found[at] = Some(PolicyScores { packets, scores, is_on_front: last && is_best, times });
+                round[at] = Some(scores);
             }
+            cell.rounds.push(round);
         }
     }
 
@@ -208,7 +213,8 @@ impl Rounds<'_> {
             };
             known.push((point.inputs.clone(), figures));
             let features = figures.features(point.load, place.cores, place.host != IDEAL);
-            cells.push(MapCell { place, point, features, found: vec![None; self.policies.len()] });
+            let found = vec![None; self.policies.len()];
+            cells.push(MapCell { place, point, features, found, rounds: Vec::new() });
         }
         Ok(cells)
     }
@@ -310,25 +316,27 @@ fn refusal(config: &RunConfig, policy: &str, stop: &AtomicBool) -> Option<String
     simulate_anywhere(&config, &mut Control::new(stop, &mut progress)).err().map(|error| error.to_string())
 }
 
-/// Sets for each policy in each cell its p99 over the least p99. A policy keeps the order of flows only if it
-/// does so in every cell that is not held out, and in this one: where few packets meet, any policy does.
+/// Sets for each policy in each cell its p99 over the least p99 of its last round. A policy keeps the order of flows
+/// only if it does so in every cell that is not held out, and in this one: where few packets meet, any policy does.
 pub(super) fn set_times(cells: &mut [MapCell<'_>]) {
-    let keeps_here = |one: &PolicyScores| one.scores[REORDERING] <= REORDERING_MAX;
+    let keeps_here = |scores: &Scores| scores[REORDERING] <= REORDERING_MAX;
     let policies = cells.first().map_or(0, |cell| cell.found.len());
     let learnt = || cells.iter().filter(|cell| !cell.place.class.is_held_out());
-    let keeps_everywhere = |at: usize| learnt().filter_map(|cell| cell.found[at].as_ref()).all(keeps_here);
+    let keeps_everywhere =
+        |at: usize| learnt().filter_map(|cell| cell.found[at].as_ref()).all(|one| keeps_here(&one.scores));
     let keepers: Vec<bool> = (0..policies).map(keeps_everywhere).collect();
-    for cell in cells {
-        let last = cell.found.iter().flatten().map(|one| one.packets).max();
-        let keeps = |at: usize, one: &PolicyScores| keepers[at] && keeps_here(one);
-        let found = || cell.found.iter().enumerate().filter_map(|(at, one)| Some((at, one.as_ref()?)));
-        let in_last = || found().filter(|(_, one)| Some(one.packets) == last);
-        let all = least(in_last().map(|(_, one)| &one.scores));
-        let kept = least(in_last().filter(|&(at, one)| keeps(at, one)).map(|(_, one)| &one.scores));
-        for (at, found) in cell.found.iter_mut().enumerate() {
-            let Some(one) = found else { continue };
-            let order_kept = keeps(at, one).then(|| times(&one.scores, kept));
-            one.times = BestTimes { any_order: times(&one.scores, all), order_kept };
+    for MapCell { found, rounds, .. } in cells {
+        let keeps = |at: usize, scores: &Scores| keepers[at] && keeps_here(scores);
+        for round in rounds {
+            let took_part = || round.iter().enumerate().filter_map(|(at, scores)| Some((at, scores.as_ref()?)));
+            let all = least(took_part().map(|(_, scores)| scores));
+            let kept = least(took_part().filter(|&(at, scores)| keeps(at, scores)).map(|(_, scores)| scores));
+            for (at, scores) in took_part() {
+                let order_kept = keeps(at, scores).then(|| times(scores, kept));
+                if let Some(one) = &mut found[at] {
+                    one.times = BestTimes { any_order: times(scores, all), order_kept };
+                }
+            }
         }
     }
 }
@@ -361,7 +369,8 @@ mod tests {
             let (is_on_front, times) = (false, BestTimes::UNKNOWN);
             let found = scores.map(|scores| Some(PolicyScores { packets: 9, scores, is_on_front, times }));
             let point = place.class.points(4, &[0.5], 100).remove(0);
-            MapCell { place, point, features: Features::default(), found: found.into() }
+            let features = Features::default();
+            MapCell { place, point, features, found: found.into(), rounds: vec![scores.map(Some).into()] }
         };
         let calm = [of(90.0, 0.0, 0.0); 5];
         let busy = [
@@ -385,6 +394,13 @@ mod tests {
         // The second and the last keep order where all do, and not where it matters.
         let calm = vec![Some(1.0), None, Some(1.0), Some(1.0), None];
         assert_eq!(kept, [calm, vec![Some(1.0), None, Some(PENALTY), Some(1.5), None]]);
+        // One that drops out is compared with what the others did in its last round, not with what they do later.
+        let mut later = cell(busy);
+        later.rounds.push(vec![Some(of(4000.0, 0.0, 0.0)), Some(of(2000.0, 0.0, 0.2)), None, None, None]);
+        let mut cells = [later];
+        set_times(&mut cells);
+        let any: Vec<f64> = times(&cells[0]).into_iter().map(|one| one.any_order).collect();
+        assert_eq!(any, [2.0, 1.0, PENALTY, 3.0, 1.5]);
     }
 
     #[test]

@@ -12,7 +12,8 @@ pub(super) fn map(map: &WholeMap<'_>) -> Table {
     let herd = [Column::integer("elephants"), Column::real("share"), Column::text("policy")];
     let objectives = OBJECTIVES.iter().map(|objective| Column::real(objective.key));
     let columns = first.into_iter().chain(herd).chain([Column::integer("packets")]).chain(objectives);
-    let mut table = Table::with_columns(columns.chain([Column::integer("front")]).collect());
+    let judged = [Column::integer("front"), Column::real("times"), Column::real("times_order_kept")];
+    let mut table = Table::with_columns(columns.chain(judged).collect());
     for cell in &map.cells {
         for (policy, found) in map.policies.iter().zip(&cell.found) {
             let Some(found) = found else { continue };
@@ -22,6 +23,8 @@ pub(super) fn map(map: &WholeMap<'_>) -> Table {
             row.push(Value::from(found.packets));
             row.extend(found.scores.map(Value::from));
             row.push(Value::from(u32::from(found.is_on_front)));
+            let order_kept = found.times.order_kept.unwrap_or(f64::NAN);
+            row.extend([found.times.any_order, order_kept].map(Value::from));
             table.push(row);
         }
     }
