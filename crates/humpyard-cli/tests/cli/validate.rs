@@ -19,9 +19,11 @@ fn validated(words: &str) -> Value {
     fs::write(directory.path().join("host.toml"), HOST).expect("a file");
     let said = run(directory.path(), &words.split_whitespace().collect::<Vec<_>>());
     let document = said.json();
-    let missed = document["shortfalls"].as_array().map_or(0, Vec::len);
+    let count = |key: &str| document[key].as_array().map_or(0, Vec::len);
+    let missed = count("shortfalls");
     assert_eq!(said.code, Some(i32::from(missed > 0)), "{said:?}");
-    assert_eq!(said.err.lines().count(), missed, "{said:?}");
+    // Other tests may keep the processors busy meanwhile, which is told.
+    assert_eq!(said.err.lines().count(), missed + count("warnings"), "{said:?}");
     document
 }
 

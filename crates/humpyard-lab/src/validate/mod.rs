@@ -8,6 +8,7 @@
 
 mod against;
 mod decisions;
+mod others;
 mod page;
 #[cfg(test)]
 mod recorder;
@@ -23,6 +24,7 @@ use serde::Serialize;
 pub use against::{Drift, SavedValidation};
 use decisions::DecisionRecorder;
 pub use decisions::{DecisionsCompared, FirstDifference};
+use others::Others;
 
 use crate::LabError;
 use crate::calibrate::distance::SteadyRuns;
@@ -134,8 +136,8 @@ pub struct Validation {
     /// validation.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub drifts: Vec<Drift>,
-    /// Live figures that have drifted from the saved validation, one sentence each. Left out: there
-    /// are none.
+    /// Live figures that have drifted from the saved validation, and others that used the processors
+    /// meanwhile, one sentence each. Left out: there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
@@ -166,6 +168,7 @@ pub fn validate(
     check(config)?;
     policies.iter().try_for_each(|policy| check_policy(config, policy))?;
     let host = config.assumed.as_ref().map_or(IDEAL, |host| &host.name).to_owned();
+    let others = Others::look();
     let mut config = RunConfig { host: Host::Live, ..config.clone() };
     let mut offered_pps = None;
     if let Some(saved) = against {
@@ -211,6 +214,7 @@ pub fn validate(
         validation.drifts = saved.drifts(&validation);
         validation.warnings = warnings(saved, &validation);
     }
+    validation.warnings.extend(others.warnings());
     Ok(validation)
 }
 
