@@ -55,7 +55,7 @@ impl ReadInputs {
 
     fn of(&self, config: &RunConfig) -> ReadOnce {
         let wanted = InputOf {
-            inputs: config.inputs().into_iter().map(Into::into).collect(),
+            inputs: config.inputs(),
             seed: config.seed,
             rounds: config.rounds,
             packets: config.packets,

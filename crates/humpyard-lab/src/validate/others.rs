@@ -2,7 +2,7 @@
 
 use std::fs;
 
-/// Others that use this part of the processors are told of. A quiet machine's own work is below 1 %.
+/// The part of the processors that others must use for a warning. A quiet machine's own work is below 1 %.
 const TOLD: f64 = 0.05;
 
 /// The time of all processors together since the machine was started, in the kernel's ticks.
@@ -28,7 +28,7 @@ impl Others {
         Self { began: Ticks::now() }
     }
 
-    /// Says what others did meanwhile, if that was so much that predictions may be wrong.
+    /// Says what others did meanwhile. Empty: too little to matter.
     pub(super) fn warnings(self) -> Vec<String> {
         let since = self.began.zip(Ticks::now()).map(|(began, now)| now.since(began));
         since.map_or_else(Vec::new, Ticks::warnings)
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_told_of() {
+    fn others_are_warned_of() {
         let said = |busy, stolen, own| Ticks { all: 1000, busy, stolen, own }.warnings();
         assert!(said(700, 10, 680).is_empty());
         let programs = said(700, 10, 400);
