@@ -72,8 +72,8 @@ impl ReadInputs {
     }
 }
 
-/// Reads the input of a run. `None`: it is better read by each simulation, as it is too long, or numbers its flows, so
-/// that its packets are made as fast as they are copied; or it must be, for a simulation tells how it is damaged.
+/// Reads the input of a run. `None`: each simulation reads it. It is too long; or it numbers its flows, and making its
+/// packets takes no longer than copying them; or it is damaged, and the simulation says where.
 fn read(config: &RunConfig, stop: &AtomicBool) -> Option<Recorded> {
     let source = setup::source(config).ok()?;
     let is_short = source.packets_left().is_none_or(|left| left <= PACKETS_MAX);

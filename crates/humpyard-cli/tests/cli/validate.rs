@@ -22,7 +22,7 @@ fn validated(words: &str) -> Value {
     let count = |key: &str| document[key].as_array().map_or(0, Vec::len);
     let missed = count("shortfalls");
     assert_eq!(said.code, Some(i32::from(missed > 0)), "{said:?}");
-    // Other tests may keep the processors busy meanwhile, which is told.
+    // `validate` warns if other tests keep the processors busy meanwhile.
     assert_eq!(said.err.lines().count(), missed + count("warnings"), "{said:?}");
     document
 }

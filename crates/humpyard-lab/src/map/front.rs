@@ -105,8 +105,8 @@ pub(super) fn front(scores: &[Scores]) -> Vec<bool> {
     scores.iter().map(|one| !scores.iter().any(|other| dominates(other, one))).collect()
 }
 
-/// Returns which policies go on to the next round: those that are on the Pareto front of a point at least, and those
-/// that always do. `points` has the scores of all policies, point by point.
+/// Returns which policies go on to the next round: those that are on the Pareto front of at least one point, and those
+/// that `always` names. `points` has the scores of all policies, point by point.
 pub(super) fn survivors(points: &[Vec<Scores>], always: &[bool]) -> Vec<bool> {
     let mut survive = always.to_vec();
     for scores in points {

@@ -63,7 +63,7 @@ pub(super) struct PolicyScores {
 /// The policies that fit a place, and the others with the reasons.
 type Fitting = (Vec<String>, Vec<Skipped>);
 
-/// p99 over the least p99, in the last round that a policy took part in: with more packets, delay is another.
+/// p99 over the least p99, in the last round that a policy took part in: delays differ with the number of packets.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct BestTimes {
     /// Of all policies.
