@@ -21,6 +21,8 @@ pub(super) struct Facts {
     pub(super) real_time: bool,
     /// Whether a simulation assumed a host, which has a dispatcher.
     pub(super) on_assumed_host: bool,
+    /// The core whose processor the dispatcher of a simulation uses, too. `None`: it has one of its own.
+    pub(super) beside_dispatcher: Option<usize>,
     /// Cores, or worker threads.
     pub(super) cores: usize,
     /// Packets that came in, in the first run.

@@ -9,7 +9,7 @@ use crate::figures::percent;
 /// From here on a core, a dispatcher or a link has no time left.
 pub(super) const FULL: f64 = 0.94;
 /// A core that is at least this busy counts as full beside a full one, if it stands apart from the others.
-const NEARLY_FULL: f64 = 0.9;
+pub(super) const NEARLY_FULL: f64 = 0.9;
 /// A core that is at least this busy may be overloaded in a short run, which also has the time before its first packet.
 const BUSY: f64 = 0.8;
 /// A core that is busier than the others by this is out of balance.

@@ -92,12 +92,13 @@ pub enum Topic {
 }
 
 /// The rules.
-const RULES: [fn(&Facts) -> Vec<Finding>; 22] = [
+const RULES: [fn(&Facts) -> Vec<Finding>; 23] = [
     trust::invalid,
     verdicts::verdicts,
     trust::clock,
     starved::starved,
     trust::shared,
+    trust::beside_dispatcher,
     trust::repetitions,
     loss::dispatcher,
     loss::lost,

@@ -40,6 +40,7 @@ impl Facts {
         Self {
             real_time: is_in_real_time(first),
             on_assumed_host: first.assumed.is_some(),
+            beside_dispatcher: first.assumed.as_ref().and_then(|host| host.beside_dispatcher(first.cores)),
             cores: first.cores,
             packets: first.packets.arrived,
             flows: first.flows,

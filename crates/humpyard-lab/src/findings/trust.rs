@@ -1,7 +1,9 @@
 //! Whether the figures can be believed.
 
 use super::facts::{Facts, PolicyFacts};
+use super::hot::NEARLY_FULL;
 use super::split::Figure;
+use super::words::{names, part};
 use super::{Finding, Topic};
 use crate::figures::time;
 use crate::statistics::CONFIDENCE;
@@ -65,6 +67,25 @@ pub(super) fn shared(facts: &Facts) -> Vec<Finding> {
     let text = format!("Threads shared processors: delays include waits for a processor{rank}.");
     let topic = if lossy { Topic::Trust } else { Topic::Shared };
     (facts.shared && facts.real_time).then(|| Finding::new(topic, text)).into_iter().collect()
+}
+
+/// A core whose processor the dispatcher uses, too, where both together leave it no time.
+pub(super) fn beside_dispatcher(facts: &Facts) -> Vec<Finding> {
+    let Some(core) = facts.beside_dispatcher else { return Vec::new() };
+    // The time of the dispatcher has that of the cores that it serves.
+    let busy = |policy: &PolicyFacts| policy.median(|run| run.dispatchers.iter().copied().fold(0.0, f64::max));
+    let full: Vec<&PolicyFacts> = facts.policies.iter().filter(|policy| busy(policy) >= NEARLY_FULL).collect();
+    // With one core there is nothing to leave.
+    if full.is_empty() || core == 0 {
+        return Vec::new();
+    }
+    let under = if facts.policies.len() > 1 { format!(" under {}", names(&full)) } else { String::new() };
+    let text = format!(
+        "Core {core} shares a processor with the dispatcher, and both kept it busy {} of the time{under}, so packets \
+         wait for it. Leave the dispatcher a processor of its own (--cores {core}).",
+        part(full.iter().map(|policy| busy(policy)).fold(0.0, f64::max))
+    );
+    vec![Finding::new(Topic::Shared, text)]
 }
 
 /// What the repetitions are worth.
@@ -158,6 +179,21 @@ mod tests {
         assert!(said(&shared(&on(&[run()]))).starts_with("Shared: Threads shared processors"));
         assert!(said(&shared(&on(&[lost(Place::Buffer, 5)]))).starts_with("Trust: "));
         assert_eq!(shared(&Facts { real_time: false, ..on(&[run()]) }), []);
+    }
+
+    #[test]
+    fn a_core_beside_a_busy_dispatcher_is_told() {
+        let of = |dispatcher: f64, beside: Option<usize>| {
+            let run = RunFacts { dispatchers: vec![dispatcher], ..run() };
+            let facts = facts(&[("a", &[run]), ("b", &[super::super::tests::run()])]);
+            said(&beside_dispatcher(&Facts { beside_dispatcher: beside, on_assumed_host: true, ..facts }))
+        };
+        let text = of(0.97, Some(1));
+        assert!(text.starts_with("Shared: Core 1 shares a processor with the dispatcher"), "{text}");
+        assert!(text.contains("97 % of the time under a, so") && text.ends_with("(--cores 1)."), "{text}");
+        assert_eq!(of(0.87, Some(1)), "", "the processor has time left");
+        assert_eq!(of(0.97, None), "", "the dispatcher has one of its own");
+        assert_eq!(of(0.97, Some(0)), "", "there is no core to do without");
     }
 
     #[test]

@@ -238,6 +238,11 @@ impl AssumedResult {
         let processors = host.machine.host.as_ref()?.processors_for(config.cores);
         Some(Self { dispatcher_utilization, processors, host })
     }
+
+    /// The core, of this many, whose processor the dispatcher uses, too: the last one, if there are as many processors.
+    pub(crate) fn beside_dispatcher(&self, cores: usize) -> Option<usize> {
+        (cores == self.processors).then(|| cores.checked_sub(1)).flatten()
+    }
 }
 
 /// A flow, by name.
