@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BOUND_MAX, Compared, PolicyValidation, Validation, signed};
+use super::{BOUND_MAX, Compared, PolicyValidation, Validation, as_options, signed};
 use crate::LabError;
 use crate::choice::rate::Rate;
 use crate::figures::percent;
@@ -21,6 +21,9 @@ pub struct SavedValidation {
     workers: usize,
     #[serde(default)]
     offered_pps: Option<f64>,
+    /// The rate that was given. Validations before this was saved have none.
+    #[serde(default)]
+    rate: Option<String>,
     policies: Vec<SavedPolicy>,
 }
 
@@ -129,7 +132,7 @@ impl SavedValidation {
     /// Returns the rate to offer, in packets per second: that which the saved validation found.
     ///
     /// # Errors
-    /// A rate that is given, though the saved one was found, and the other way round.
+    /// A rate that is given, though the saved one was found, and the other way round; and another rate than was given.
     pub(super) fn rate(&self, rate: Rate) -> Result<Option<f64>, LabError> {
         match (self.offered_pps, rate) {
             (found @ Some(_), Rate::Line) => Ok(found),
@@ -139,7 +142,13 @@ impl SavedValidation {
             (Some(found), _) => Err(LabError::option(format!(
                 "@against: the saved validation found its rate, {found} packets/s; omit @rate, @multiplier and @load"
             ))),
-            (None, _) => Ok(None),
+            (None, now) => match &self.rate {
+                Some(saved) if *saved != as_options(now) => Err(LabError::option(format!(
+                    "@against: the saved validation is at {saved}, not {}; ask for the same",
+                    as_options(now)
+                ))),
+                _ => Ok(None),
+            },
         }
     }
 
@@ -247,6 +256,10 @@ mod tests {
         let given = Rate::PacketsPerSecond(1e3);
         assert_eq!(saved(SAVED).rate(given).unwrap(), None);
         assert!(saved(SAVED).rate(Rate::Line).unwrap_err().to_string().contains("was given a rate"));
+        let at = saved(&SAVED.replacen('{', r#"{"rate": "load=0.8", "#, 1));
+        assert_eq!(at.rate(Rate::Load { load: 0.8, of: None }).unwrap(), None);
+        let said = at.rate(given).unwrap_err().to_string();
+        assert!(said.contains("is at load=0.8, not rate=1000; ask for the same"), "{said}");
         let found = saved(&SAVED.replacen('{', r#"{"offered_pps": 5e4, "#, 1));
         assert_eq!(found.rate(Rate::Line).unwrap(), Some(5e4));
         assert!(found.rate(given).unwrap_err().to_string().contains("found its rate, 50000 packets/s"));

@@ -122,6 +122,9 @@ pub struct Validation {
     /// Packets per second that were offered, if the validation chose the rate. `None`: the rate was
     /// given.
     pub offered_pps: Option<f64>,
+    /// The rate that was given, as options: `load=0.8`. Left out: the validation chose it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<String>,
     /// Number of live runs of each policy.
     pub runs: usize,
     /// Name of the host by which the simulator predicts.
@@ -202,6 +205,7 @@ pub fn validate(
         input: config.input_name(),
         workers: config.cores,
         offered_pps,
+        rate: offered_pps.is_none().then(|| as_options(config.rate)),
         runs: (*runs).max(2),
         host,
         finding: finding(&validated),
@@ -216,6 +220,11 @@ pub fn validate(
     }
     validation.warnings.extend(others.warnings());
     Ok(validation)
+}
+
+/// A rate as the options that ask for it.
+fn as_options(rate: Rate) -> String {
+    rate.options().into_iter().map(|(option, value)| format!("{option}={value}")).collect::<Vec<_>>().join(",")
 }
 
 /// Measures the traffic and validates a policy by this number of live runs, as `attempt` does. If the processors have

@@ -1,59 +1,57 @@
 //! How long others used the processors meanwhile: other programs, and other machines of the same hypervisor.
 
-use std::fs;
+use core::time::Duration;
+
+use humpyard_wire::{ProcessorCount, processors};
+use nix::time::{ClockId, clock_gettime};
 
 /// The part of the processors that others must use for a warning. A quiet machine's own work is below 1 %.
 const TOLD: f64 = 0.05;
 
-/// The time of all processors together since the machine was started, in the kernel's ticks.
+/// The time of all processors together since the machine was started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Ticks {
-    all: u64,
+struct Times {
+    all: Duration,
     /// Programs and the kernel.
-    busy: u64,
+    busy: Duration,
     /// Other machines, while this one had something to do.
-    stolen: u64,
+    stolen: Duration,
     /// This program.
-    own: u64,
+    own: Duration,
 }
 
 /// Looks at what others do, from now on. `None`: the kernel does not tell.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Others {
-    began: Option<Ticks>,
+    began: Option<Times>,
 }
 
 impl Others {
     pub(super) fn look() -> Self {
-        Self { began: Ticks::now() }
+        Self { began: Times::now() }
     }
 
     /// Says what others did meanwhile. Empty: too little to matter.
     pub(super) fn warnings(self) -> Vec<String> {
-        let since = self.began.zip(Ticks::now()).map(|(began, now)| now.since(began));
-        since.map_or_else(Vec::new, Ticks::warnings)
+        let since = self.began.zip(Times::now()).map(|(began, now)| now.since(began));
+        since.map_or_else(Vec::new, Times::warnings)
     }
 }
 
-impl Ticks {
+impl Times {
     fn now() -> Option<Self> {
-        let read = |path| fs::read_to_string(path).ok();
-        Self::of(&read("/proc/stat")?, &read("/proc/self/stat")?)
+        let own = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).ok()?;
+        Some(Self::of(&processors().ok()?, own.into()))
     }
 
-    /// Reads both files, as proc(5) has them.
-    fn of(machine: &str, program: &str) -> Option<Self> {
-        let numbers = machine.lines().next()?.strip_prefix("cpu ")?.split_whitespace().map(|word| word.parse().ok());
-        let [user, nice, system, idle, waiting, interrupts, soft, stolen] =
-            numbers.take(8).collect::<Option<Vec<u64>>>()?.try_into().ok()?;
-        let busy = user + nice + system + interrupts + soft;
-        // The name of the program may have spaces.
-        let mut fields = program.rsplit_once(')')?.1.split_whitespace().skip(11).map(|word| word.parse::<u64>().ok());
-        let own = fields.next()?? + fields.next()??;
-        Some(Self { all: busy + idle + waiting + stolen, busy, stolen, own })
+    fn of(counts: &[ProcessorCount], own: Duration) -> Self {
+        let sum = |time: fn(&ProcessorCount) -> Duration| counts.iter().map(time).sum();
+        let busy: Duration = sum(|count| count.user + count.system + count.softirq);
+        let stolen: Duration = sum(|count| count.stolen);
+        Self { all: busy + stolen + sum(|count| count.idle), busy, stolen, own }
     }
 
-    const fn since(self, began: Self) -> Self {
+    fn since(self, began: Self) -> Self {
         Self {
             all: self.all.saturating_sub(began.all),
             busy: self.busy.saturating_sub(began.busy),
@@ -63,7 +61,7 @@ impl Ticks {
     }
 
     fn warnings(self) -> Vec<String> {
-        let part = |ticks: u64| ticks as f64 / self.all.max(1) as f64;
+        let part = |time: Duration| time.as_secs_f64() / self.all.as_secs_f64().max(f64::MIN_POSITIVE);
         let programs = (part(self.busy.saturating_sub(self.own)), "other programs used");
         let machines = (part(self.stolen), "other virtual machines took");
         let told = [programs, machines].into_iter().filter(|(part, _)| *part >= TOLD);
@@ -81,20 +79,23 @@ impl Ticks {
 mod tests {
     use super::*;
 
-    const MACHINE: &str = "cpu  1000 20 300 5000 60 7 8 90 0 0\ncpu0 500 10 150 2500 30 3 4 45 0 0\n";
-    const PROGRAM: &str = "42 (hump (1) yard) S 1 42 42 0 -1 4194304 1 2 3 4 150 50 9 9 20 0 3 0 100 200 300";
+    const fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
 
     #[test]
-    fn the_files_of_the_kernel_are_read() {
-        let ticks = Ticks::of(MACHINE, PROGRAM);
-        assert_eq!(ticks, Some(Ticks { all: 6485, busy: 1335, stolen: 90, own: 200 }));
-        assert_eq!(Ticks::of("cpu  1 2 3\n", PROGRAM), None);
-        assert_eq!(Ticks::of(MACHINE, "42 (humpyard) S 1"), None);
+    fn times_of_all_processors_are_added() {
+        let count =
+            ProcessorCount { user: ms(500), system: ms(150), softirq: ms(20), idle: ms(2500), ..Default::default() };
+        let other = ProcessorCount { stolen: ms(45), ..count };
+        let expected = Times { all: ms(6385), busy: ms(1340), stolen: ms(45), own: ms(200) };
+        assert_eq!(Times::of(&[count, other], ms(200)), expected);
     }
 
     #[test]
     fn others_are_warned_of() {
-        let said = |busy, stolen, own| Ticks { all: 1000, busy, stolen, own }.warnings();
+        let said =
+            |busy, stolen, own| Times { all: ms(1000), busy: ms(busy), stolen: ms(stolen), own: ms(own) }.warnings();
         assert!(said(700, 10, 680).is_empty());
         let programs = said(700, 10, 400);
         assert_eq!(programs.len(), 1);
@@ -105,12 +106,13 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn this_program_is_no_other() {
-        let began = Ticks::now().expect("the kernel tells");
+        let now = || Times::now().expect("the kernel tells");
+        let began = now();
         let mut sum = 0_u64;
-        while Ticks::now().expect("the kernel tells").own < began.own + 5 {
+        while now().own < began.own + ms(50) {
             sum = core::hint::black_box(sum.wrapping_add(1));
         }
-        let since = Ticks::now().expect("the kernel tells").since(began);
-        assert!(since.own >= 5 && since.busy >= since.own / 2 && since.all >= since.busy, "{since:?}");
+        let since = now().since(began);
+        assert!(since.own >= ms(50) && since.busy >= since.own / 2 && since.all >= since.busy, "{since:?}");
     }
 }

@@ -23,6 +23,8 @@ pub struct ProcessorCount {
     pub user: Duration,
     /// Time without work.
     pub idle: Duration,
+    /// Time that other virtual machines had it, while this one had work for it.
+    pub stolen: Duration,
     /// Packets that it took through the kernel.
     pub packets: u64,
     /// Packets that it dropped, for too many waited.
@@ -42,7 +44,8 @@ pub fn processors() -> io::Result<Vec<ProcessorCount>> {
     if counts.is_empty() { Err(io::Error::other("/proc/stat names no processor")) } else { Ok(counts) }
 }
 
-/// Reads lines such as `cpu0 10 0 20 300 4 5 6 0 0 0`: ticks of user, nice, system, idle, waiting, interrupts, softirq.
+/// Reads lines such as `cpu0 10 0 20 300 4 5 6 0 0 0`: ticks of user, nice, system, idle, waiting, interrupts, softirq,
+/// stolen.
 fn read_times(text: &str) -> Vec<ProcessorCount> {
     let read = |line: &str| {
         // The first line, without a number, is of all processors.
@@ -53,8 +56,15 @@ fn read_times(text: &str) -> Vec<ProcessorCount> {
             let sum: u64 = columns.iter().filter_map(|&column| ticks.get(column)).sum();
             Duration::from_nanos(sum * TICK_NS)
         };
-        let (user, system, idle, softirq) = (time(&[0, 1]), time(&[2]), time(&[3, 4]), time(&[5, 6]));
-        Some(ProcessorCount { processor, softirq, system, user, idle, ..ProcessorCount::default() })
+        Some(ProcessorCount {
+            processor,
+            softirq: time(&[5, 6]),
+            system: time(&[2]),
+            user: time(&[0, 1]),
+            idle: time(&[3, 4]),
+            stolen: time(&[7]),
+            ..ProcessorCount::default()
+        })
     };
     text.lines().filter_map(read).collect()
 }
@@ -76,7 +86,7 @@ mod tests {
 
     #[test]
     fn lines_of_the_kernel_are_read() {
-        let mut counts = read_times("cpu  9 9 9 9 9 9 9\ncpu0 10 1 20 300 4 5 6 0 0 0\ncpu3 1 2 3 4 5 6 7\nintr 5\n");
+        let mut counts = read_times("cpu  9 9 9 9 9 9 9\ncpu0 10 1 20 300 4 5 6 8 0 0\ncpu3 1 2 3 4 5 6 7\nintr 5\n");
         read_packets(
             "0000000a 00000001 00000002 0 0 0 0 0 0 0 0 0 00000003\n000000ff 0 0 0 0 0 0 0 0 0 0 0 00000000\n",
             &mut counts,
@@ -89,6 +99,7 @@ mod tests {
                 system: ms(200),
                 user: ms(110),
                 idle: ms(3040),
+                stolen: ms(80),
                 packets: 255,
                 dropped: 0,
                 squeezed: 0,
@@ -99,6 +110,7 @@ mod tests {
                 system: ms(30),
                 user: ms(30),
                 idle: ms(90),
+                stolen: ms(0),
                 packets: 10,
                 dropped: 1,
                 squeezed: 2,
