@@ -33,6 +33,12 @@ pub(crate) fn distinct(command: &Command) -> Result<(), Failure> {
                 "{option} and {other} are both `{path}`: name another file for one of them"
             )));
         }
+        if *contents == Contents::Plot && names_another_form(path) {
+            return Err(Failure::new(format!(
+                "{option} writes SVG, and `{path}` names another form: name it `{}`",
+                Path::new(path).with_extension("svg").display()
+            )));
+        }
         if !contents.may_replace(&place) {
             return Err(Failure::new(format!(
                 "{option} would replace `{path}`, which is not {}: name another file, or move that one away",
@@ -103,6 +109,13 @@ impl Contents {
             Self::Own => true,
         }
     }
+}
+
+/// Whether a plot would have a name by which programs take it for what it is not.
+fn names_another_form(path: &str) -> bool {
+    const FORMS: &[&str] = &["gif", "html", "jpeg", "jpg", "json", "pdf", "png", "webp"];
+    let extension = Path::new(path).extension().map(|extension| extension.to_string_lossy().to_ascii_lowercase());
+    extension.is_some_and(|extension| FORMS.contains(&extension.as_str()))
 }
 
 /// How a file begins; nothing of one that cannot be read.

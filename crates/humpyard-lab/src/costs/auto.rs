@@ -67,10 +67,14 @@ impl Costs {
                     CostLine { origin: Origin::Unmeasured, ..stands_in }
                 }
                 None => {
+                    let has = |table: &&Self| table.lines.contains_key(&spec);
+                    let table = Self::tables()
+                        .iter()
+                        .find(has)
+                        .map_or_else(String::new, |table| format!(", as @costs table:{} has", table.title()));
                     return Err(LabError::option(format!(
                         "@costs {AUTO}: nothing can be measured of `{spec}`, which is no service of this program (see \
-                         `humpyard list services`): correct it, or name a table or file of costs that has it, \
-                         @costs table:everest for example"
+                         `humpyard list services`): correct it, or name a table or file of costs that has it{table}"
                     )));
                 }
             };

@@ -39,6 +39,9 @@ impl Tried {
         let Self { packets, is_whole, from } = self;
         let enough = (packets as u64).saturating_mul(times);
         let fix = match from {
+            Origin::Capture if !is_whole => {
+                format!("read more of it (--packets {enough}, and --loop {times} if it has fewer)")
+            }
             _ if !is_whole => format!("read more of it (--packets {enough})"),
             Origin::Capture => {
                 format!("give a longer one, or play it {times} times (--loop {times} --packets {enough})")
@@ -100,18 +103,19 @@ pub(super) fn reason(
         (Advice::NoPolicyHolds, _) => {
             let would = needed.map_or_else(
                 || format!("nor would {} cores be enough", cores * 8),
-                |needed| format!("{} cores would, with `{}`", needed.cores, needed.policy),
+                |needed| format!("{} would, with `{}`", counted(needed.cores as u64, "core"), needed.policy),
             );
+            let here = counted(cores as u64, "core");
             let tightest = goal.tightest(&winner.figures);
             let of = format!("{}, and breaks {tightest}", capital(&of));
             match winner.figures.full_dispatcher() {
                 Some(busy) => format!(
-                    "no policy meets {goal} here: the dispatcher is busy all the time ({}). {}. With {cores} cores no policy keeps \
-                     the goal; {would}. {of}",
+                    "no policy meets {goal} here: the dispatcher is busy all the time ({}). {}. With {here} no policy \
+                     keeps the goal; {would}. {of}",
                     percent(busy),
                     capital(&remedy_in_recommend())
                 ),
-                None => format!("no policy keeps {goal} with {cores} cores: {would}. {of}"),
+                None => format!("no policy keeps {goal} with {here}: {would}. {of}"),
             }
         }
         _ => {
@@ -246,7 +250,10 @@ mod tests {
             short(true, Origin::Capture)
                 .starts_with(&format!("{capture}give a longer one, or play it 30 times (--loop 30 --packets 15000)"))
         );
-        assert!(short(false, Origin::Capture).starts_with(&format!("{capture}read more of it (--packets 15000)")));
+        assert!(
+            short(false, Origin::Capture)
+                .starts_with(&format!("{capture}read more of it (--packets 15000, and --loop"))
+        );
         assert!(short(true, Origin::Model).contains("packets=15000 in --input"));
         let slow = said(None, true, Origin::Capture);
         assert!(
