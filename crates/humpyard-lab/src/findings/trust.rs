@@ -79,11 +79,15 @@ pub(super) fn beside_dispatcher(facts: &Facts) -> Vec<Finding> {
     if full.is_empty() || core == 0 {
         return Vec::new();
     }
-    let under = if facts.policies.len() > 1 { format!(" under {}", names(&full)) } else { String::new() };
+    let under = match &full[..] {
+        _ if facts.policies.len() == 1 => String::new(),
+        [one] => format!(" under {}", one.name),
+        several => format!(" or more under {}", names(several)),
+    };
     let text = format!(
         "Core {core} shares a processor with the dispatcher, and both kept it busy {} of the time{under}, so packets \
          wait for it. Leave the dispatcher a processor of its own (--cores {core}).",
-        part(full.iter().map(|policy| busy(policy)).fold(0.0, f64::max))
+        part(full.iter().map(|policy| busy(policy)).fold(1.0, f64::min))
     );
     vec![Finding::new(Topic::Shared, text)]
 }

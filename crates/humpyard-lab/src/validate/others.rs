@@ -10,7 +10,7 @@ const TOLD: f64 = 0.05;
 
 /// The time of all processors together since the machine was started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Times {
+struct MachineTimes {
     all: Duration,
     /// Programs and the kernel.
     busy: Duration,
@@ -23,22 +23,22 @@ struct Times {
 /// Looks at what others do, from now on. `None`: the kernel does not tell.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Others {
-    began: Option<Times>,
+    began: Option<MachineTimes>,
 }
 
 impl Others {
     pub(super) fn look() -> Self {
-        Self { began: Times::now() }
+        Self { began: MachineTimes::now() }
     }
 
     /// Says what others did meanwhile. Empty: too little to matter.
     pub(super) fn warnings(self) -> Vec<String> {
-        let since = self.began.zip(Times::now()).map(|(began, now)| now.since(began));
-        since.map_or_else(Vec::new, Times::warnings)
+        let since = self.began.zip(MachineTimes::now()).map(|(began, now)| now.since(began));
+        since.map_or_else(Vec::new, MachineTimes::warnings)
     }
 }
 
-impl Times {
+impl MachineTimes {
     fn now() -> Option<Self> {
         let own = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).ok()?;
         Some(Self::of(&processors().ok()?, own.into()))
@@ -88,14 +88,15 @@ mod tests {
         let count =
             ProcessorCount { user: ms(500), system: ms(150), softirq: ms(20), idle: ms(2500), ..Default::default() };
         let other = ProcessorCount { stolen: ms(45), ..count };
-        let expected = Times { all: ms(6385), busy: ms(1340), stolen: ms(45), own: ms(200) };
-        assert_eq!(Times::of(&[count, other], ms(200)), expected);
+        let expected = MachineTimes { all: ms(6385), busy: ms(1340), stolen: ms(45), own: ms(200) };
+        assert_eq!(MachineTimes::of(&[count, other], ms(200)), expected);
     }
 
     #[test]
     fn others_are_warned_of() {
-        let said =
-            |busy, stolen, own| Times { all: ms(1000), busy: ms(busy), stolen: ms(stolen), own: ms(own) }.warnings();
+        let said = |busy, stolen, own| {
+            MachineTimes { all: ms(1000), busy: ms(busy), stolen: ms(stolen), own: ms(own) }.warnings()
+        };
         assert!(said(700, 10, 680).is_empty());
         let programs = said(700, 10, 400);
         assert_eq!(programs.len(), 1);
@@ -106,7 +107,7 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn this_program_is_no_other() {
-        let now = || Times::now().expect("the kernel tells");
+        let now = || MachineTimes::now().expect("the kernel tells");
         let began = now();
         let mut sum = 0_u64;
         while now().own < began.own + ms(50) {
