@@ -100,8 +100,6 @@ pub(super) struct CentralQueue {
     /// Number of clients.
     clients: usize,
     loads: IdVec<CoreId, CoreLine>,
-    /// The cores at which packets wait while none is in service.
-    stopped: IdSet<CoreId>,
     /// The cores that have asked so far: a queue need not have all cores.
     asking: IdSet<CoreId>,
     /// Number of places taken so far.
@@ -141,22 +139,10 @@ impl CentralQueue {
             offered: IdSet::new(config.clients),
             clients: config.clients,
             loads: IdVec::from_fn(config.cores, |_| CoreLine::default()),
-            stopped: IdSet::new(config.cores),
             asking: IdSet::new(config.cores),
             taken: 0,
             now: Time::ZERO,
         })
-    }
-
-    /// Changes what a core has.
-    fn change_load(&mut self, core: CoreId, change: impl FnOnce(&mut CoreLine)) {
-        let load = &mut self.loads[core];
-        change(load);
-        if load.serving == 0 && load.waiting > 0 {
-            self.stopped.insert(core);
-        } else {
-            self.stopped.remove(core);
-        }
     }
 
     /// Deals the central line as it was at the end of the last instant, if that is over.
@@ -177,11 +163,9 @@ impl CentralQueue {
                 return;
             }
             self.move_to(place, line_of(core));
-            let quanta = self.places[place].quanta;
-            self.change_load(core, |load| {
-                load.waiting += 1;
-                load.quanta += quanta;
-            });
+            let load = &mut self.loads[core];
+            load.waiting += 1;
+            load.quanta += self.places[place].quanta;
         }
     }
 
@@ -203,11 +187,9 @@ impl CentralQueue {
         let places = &self.places;
         self.lines.insert_by(CENTRAL, place, |place| places[place].number);
         self.places[place].line = CENTRAL;
-        let quanta = self.places[place].quanta;
-        self.change_load(core, |load| {
-            load.waiting -= 1;
-            load.quanta -= quanta;
-        });
+        let load = &mut self.loads[core];
+        load.waiting -= 1;
+        load.quanta -= self.places[place].quanta;
     }
 
     /// Moves a place to the end of a line.
@@ -232,23 +214,20 @@ impl CentralQueue {
         self.move_to(place, FREE);
         self.of_client.remove(removed.client, place);
         if let Some(core) = removed.line.0.checked_sub(2).map(CoreId) {
-            self.change_load(core, |load| {
-                load.waiting -= 1;
-                load.quanta -= removed.quanta;
-            });
+            let load = &mut self.loads[core];
+            load.waiting -= 1;
+            load.quanta -= removed.quanta;
         }
         removed
     }
 
     /// Ends the turn of a packet at a core. Returns the quanta that it had before.
     fn end_turn(&mut self, core: CoreId) -> u64 {
-        let mut had = 0;
-        self.change_load(core, |load| {
-            load.serving -= 1;
-            // With several packets in flight there is no preemption, so no packet has had a quantum.
-            had = core::mem::take(&mut load.serving_quanta);
-            load.quanta -= had;
-        });
+        let load = &mut self.loads[core];
+        load.serving -= 1;
+        // With several packets in flight there is no preemption, so no packet has had a quantum.
+        let had = core::mem::take(&mut load.serving_quanta);
+        load.quanta -= had;
         had
     }
 
@@ -261,8 +240,8 @@ impl CentralQueue {
     /// gone. Such a core has places, but serves none.
     fn find(&self, core: CoreId) -> Option<Slot> {
         let of_gone = || {
-            let mut others = self.stopped.iter().filter(|&other| other != core);
-            others.find_map(|other| self.first_in(line_of(other)))
+            let has_gone = |&other: &CoreId| other != core && self.loads[other].serving == 0;
+            self.asking.iter().filter(has_gone).find_map(|other| self.first_in(line_of(other)))
         };
         self.first_in(line_of(core)).or_else(|| self.first_in(CENTRAL)).or_else(of_gone)
     }
@@ -271,13 +250,11 @@ impl CentralQueue {
 impl Policy for CentralQueue {
     fn check(&self) {
         for core in self.loads.ids() {
-            let CoreLine { waiting, serving, quanta, serving_quanta } = self.loads[core];
+            let CoreLine { waiting, quanta, serving_quanta, .. } = self.loads[core];
             let places: Vec<Slot> = self.lines.iter(line_of(core)).collect();
             assert_eq!(places.len(), waiting, "packets that wait at core {core}");
             let had: u64 = places.iter().map(|&place| self.places[place].quanta).sum();
             assert_eq!(had + serving_quanta, quanta, "quanta at core {core}");
-            let is_stopped = serving == 0 && waiting > 0;
-            assert_eq!(self.stopped.contains(core), is_stopped, "whether core {core} has stopped");
         }
         let used = self.places.ids().filter(|&place| self.places[place].line != FREE).count();
         let clients = (0..self.clients).map(ClientId::from_index);
@@ -296,11 +273,8 @@ impl Share for CentralQueue {
     }
 
     fn yields(&mut self, _: Time, core: CoreId) -> bool {
-        !self.stays(core)
-    }
-
-    fn stays(&self, core: CoreId) -> bool {
-        self.rules.stays && [CENTRAL, line_of(core)].iter().all(|&line| self.lines.front(line).is_none())
+        let is_waited_for = || [CENTRAL, line_of(core)].iter().any(|&line| self.lines.front(line).is_some());
+        !self.rules.stays || is_waited_for()
     }
 
     fn on_arrival(&mut self, now: Time, client: ClientId, _: &Packet, _: u32) {
@@ -343,11 +317,10 @@ impl Share for CentralQueue {
         let place = self.find(core).expect("the core has picked a client");
         let WaitingPlace { quanta, .. } = self.remove(place);
         self.offered.remove(client);
-        self.change_load(core, |load| {
-            load.serving += 1;
-            load.serving_quanta += quanta;
-            load.quanta += quanta;
-        });
+        let load = &mut self.loads[core];
+        load.serving += 1;
+        load.serving_quanta += quanta;
+        load.quanta += quanta;
     }
 
     fn on_completion(&mut self, now: Time, core: CoreId, _: ClientId, _: &Packet, _: Work) {
@@ -363,10 +336,9 @@ impl Share for CentralQueue {
         self.of_client.push_front(client, place);
         self.offered.insert(client);
         if self.rules.keeps_core {
-            self.change_load(core, |load| {
-                load.waiting += 1;
-                load.quanta += quanta;
-            });
+            let load = &mut self.loads[core];
+            load.waiting += 1;
+            load.quanta += quanta;
         }
     }
 
