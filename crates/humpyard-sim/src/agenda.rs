@@ -58,6 +58,12 @@ impl Agenda {
         self.present.len()
     }
 
+    /// Returns the task of each core that has one, and when it ends.
+    pub(crate) fn tasks(&self) -> impl Iterator<Item = (Time, CoreId, Doing)> {
+        let present = self.present.ids().map(|core| (self.present[core].until, core, self.present[core].doing));
+        present.filter(|(until, ..)| *until < Time::MAX)
+    }
+
     /// Returns when the first core finishes its task; [`Time::MAX`] if no core has one.
     #[inline(always)]
     pub(crate) fn next(&self) -> Time {

@@ -56,6 +56,10 @@ pub trait Cores {
         Turn::Done(busy)
     }
 
+    /// Gives further quanta to packets with which their cores stay, up to the next event of another kind, which is not
+    /// after `end`. `stays`: whether the packet's core stays with it until then.
+    fn skip_quanta(&mut self, _end: Time, _stays: impl Fn(Slot) -> bool) {}
+
     /// Begins the switch of a core to another service.
     fn switch(&mut self, now: Time, switch: &Switch);
 }
@@ -119,8 +123,80 @@ impl<F: FnMut(Time, CoreId, &Dispatch<&Packet>) -> Span> Cores for TimedCores<F>
         turn
     }
 
+    fn skip_quanta(&mut self, end: Time, stays: impl Fn(Slot) -> bool) {
+        let Some(turns) = &mut self.turns else { return };
+        let changes = self.agenda.tasks().map(|(until, core, doing)| match doing {
+            Doing::Packet(slot, _) => turns.keeps_until(core, slot, until, || stays(slot)),
+            Doing::Switch => until,
+        });
+        let end = changes.fold(end, Time::min);
+        // All tasks that end before are of cores that stay with their packets.
+        while self.agenda.next() < end {
+            let now = self.agenda.next();
+            if let Some((core, Doing::Packet(slot, busy))) = self.agenda.next_done(now) {
+                let added = turns.add(slot, end.since(now));
+                self.agenda.begin(core, now + added, Doing::Packet(slot, busy + added));
+            }
+        }
+    }
+
     #[inline]
     fn switch(&mut self, now: Time, switch: &Switch) {
         self.agenda.begin(switch.core, now + switch.cost, Doing::Switch);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUANTUM: Time = Time::from_ns(4);
+
+    fn ns(time: u64) -> Time {
+        Time::from_ns(time)
+    }
+
+    /// Three cores, of which 0 and 2 have begun at 0 with packets of 30 and 8 ns, and 1 at 1 with one of 10 ns.
+    fn cores() -> impl Cores {
+        let lengths = [30, 10, 8];
+        let span = move |now: Time, core: CoreId, _: &Dispatch<&Packet>| {
+            let busy = ns(lengths[usize::from(core.0)]);
+            Span { finished: now + busy, busy }
+        };
+        let mut cores = TimedCores::new(3, span).with_quantum(QUANTUM, Time::ZERO, 3);
+        for (core, began) in [(0, 0), (1, 1), (2, 0)] {
+            let packet = Packet { sequence: core + 1, ..Packet::default() };
+            let dispatch = Dispatch { slot: Slot(core as u32), packet: &packet, cold: false, moved: None };
+            cores.serve_turn(ns(began), CoreId(core as u16), &dispatch);
+        }
+        cores
+    }
+
+    #[test]
+    fn quanta_are_skipped_up_to_the_first_packet_that_is_done() {
+        let mut cores = cores();
+        cores.skip_quanta(ns(100), |_| true);
+        // The packet of core 2 is done at 8, and the others have quanta that end then or later.
+        let ended = (CoreId(0), Doing::Packet(Slot(0), ns(8)));
+        assert_eq!(cores.next_done(ns(8)), Some(ended), "quanta that end at the same time end in the order of cores");
+        let turn = cores.end_turn(ns(8), CoreId(0), Slot(0), ns(8), || true);
+        assert_eq!(turn, Turn::GivenBack { served: ns(8), busy: ns(8) }, "its turn had two quanta");
+        assert_eq!(cores.next_done(ns(8)), Some((CoreId(2), Doing::Packet(Slot(2), ns(8)))));
+        assert_eq!(cores.end_turn(ns(8), CoreId(2), Slot(2), ns(8), || true), Turn::Done(ns(8)));
+        assert_eq!(cores.next_event(), ns(9), "of core 1, in its second quantum");
+    }
+
+    #[test]
+    fn quanta_are_skipped_up_to_the_next_event_and_to_a_core_that_gives_its_packet_back() {
+        for (end, stays, expected) in [(6, true, 8), (3, true, 4), (100, false, 4)] {
+            let mut cores = cores();
+            cores.skip_quanta(ns(end), |slot| stays || slot != Slot(2));
+            assert_eq!(cores.next_event(), ns(expected), "{end} {stays}");
+        }
+        let mut cores = cores();
+        cores.skip_quanta(ns(6), |_| true);
+        assert_eq!(cores.next_done(ns(8)), Some((CoreId(0), Doing::Packet(Slot(0), ns(8)))));
+        assert_eq!(cores.next_done(ns(8)), Some((CoreId(2), Doing::Packet(Slot(2), ns(8)))));
+        assert_eq!(cores.next_done(ns(9)), Some((CoreId(1), Doing::Packet(Slot(1), ns(8)))));
     }
 }

@@ -164,10 +164,11 @@ impl<'a, S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>, C: Cores> Driver
     /// Completes all tasks of cores that end at this instant.
     #[inline(always)]
     fn complete<const PLAIN: bool>(&mut self, now: Time) {
+        let mut changed = false;
         while let Some((core, done)) = self.cores.next_done(now) {
             match done {
                 Doing::Packet(slot, busy) => {
-                    let Some(busy) = self.end_turn::<PLAIN>(now, core, slot, busy) else { continue };
+                    let Some(busy) = self.end_turn::<PLAIN>(now, core, slot, busy, &mut changed) else { continue };
                     let completed = self.measured.on_completion_as::<PLAIN>(now, core, slot, now, busy);
                     if completed.onward.is_none() && completed.exit.is_none() {
                         self.workload.on_departure(now, &completed.packet, &mut self.measured);
@@ -180,19 +181,39 @@ impl<'a, S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>, C: Cores> Driver
     }
 
     /// Ends a task of a core with a packet. Returns how long the core was busy with it. `None`: the packet is not done.
+    /// `changed`: whether anything but further quanta has happened at this instant.
     #[inline(always)]
-    fn end_turn<const PLAIN: bool>(&mut self, now: Time, core: CoreId, slot: Slot, busy: Time) -> Option<Time> {
+    fn end_turn<const PLAIN: bool>(
+        &mut self,
+        now: Time,
+        core: CoreId,
+        slot: Slot,
+        busy: Time,
+        changed: &mut bool,
+    ) -> Option<Time> {
         if PLAIN {
             return Some(busy);
         }
         match self.cores.end_turn(now, core, slot, busy, || self.measured.yields(now, slot)) {
-            Turn::Done(busy) => Some(busy),
-            Turn::Kept => None,
+            Turn::Done(busy) => {
+                *changed = true;
+                return Some(busy);
+            }
+            Turn::Kept if *changed => {}
+            Turn::Kept => self.skip_quanta(),
             Turn::GivenBack { served, busy } => {
+                *changed = true;
                 self.measured.on_preemption(now, core, slot, served, busy);
-                None
             }
         }
+        None
+    }
+
+    /// Goes over quanta of packets that their cores keep, up to the next event of another kind.
+    #[inline(never)]
+    fn skip_quanta(&mut self) {
+        let next = self.workload.next_event().min(self.next_timeout());
+        self.cores.skip_quanta(next, |slot| self.measured.stays(slot));
     }
 
     /// Calls the policies' timeout if it is due, and makes the takeovers that are due.

@@ -56,6 +56,20 @@ impl Turns {
         left.next(self.quantum)
     }
 
+    /// Returns until when a core keeps its packet, whose present task ends at `until`, if it stays with it: until the
+    /// packet is done. `until`: it gives the packet back, or has begun to.
+    pub(crate) fn keeps_until(&self, core: CoreId, slot: Slot, until: Time, stays: impl FnOnce() -> bool) -> Time {
+        let left = self.left[slot].time;
+        if self.serving[core].is_saving || left == Time::ZERO || !stays() { until } else { until + left }
+    }
+
+    /// Adds quanta to the task of a core that keeps its packet: as many as begin in this time, after the task. Returns
+    /// how long they take.
+    pub(crate) fn add(&mut self, slot: Slot, time: Time) -> Time {
+        let quanta = time.as_ns().div_ceil(self.quantum.as_ns());
+        self.left[slot].next(Time::from_ns(quanta.saturating_mul(self.quantum.as_ns())))
+    }
+
     /// Ends a task of a core, which took `busy`. Returns what it means for the packet, and how long the core's
     /// next task with it takes, if there is one.
     pub(crate) fn end(
@@ -88,9 +102,9 @@ impl Turns {
 }
 
 impl Left {
-    /// Takes the next quantum off what is left, and returns it.
-    fn next(&mut self, quantum: Time) -> Time {
-        let next = self.time.min(quantum);
+    /// Takes this time off what is left, or what is left if that is less. Returns it.
+    fn next(&mut self, time: Time) -> Time {
+        let next = self.time.min(time);
         self.time = self.time.since(next);
         next
     }

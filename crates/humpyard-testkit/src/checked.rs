@@ -217,7 +217,15 @@ impl<Q: Share> Share for Checked<Q> {
 
     fn yields(&mut self, now: Time, core: CoreId) -> bool {
         self.advance(now);
-        self.share.yields(now, core)
+        let stays = self.share.stays(core);
+        let yields = self.share.yields(now, core);
+        assert!(!(stays && yields), "core {core} stays with its packet, and gives it back");
+        assert!(!stays || self.share.stays(core), "core {core} stays with its packet until another event");
+        yields
+    }
+
+    fn stays(&self, core: CoreId) -> bool {
+        self.share.stays(core)
     }
 
     fn on_preemption(&mut self, now: Time, core: CoreId, id: ClientId, packet: &Packet, used: Work) {

@@ -264,6 +264,11 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         self.scheduler.yields(now, slot)
     }
 
+    /// Whether the packet's core keeps it until something else happens: [`Scheduler::stays`].
+    pub fn stays(&self, slot: Slot) -> bool {
+        self.scheduler.stays(slot)
+    }
+
     /// The packet in `slot` was served for `served` and is put back, unfinished: [`Scheduler::on_preemption`].
     /// `core` was busy for `busy` with its turn, saving its state included.
     pub fn on_preemption(&mut self, now: Time, core: CoreId, slot: Slot, served: Time, busy: Time) {

@@ -107,6 +107,17 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         !entry.foreign && self.queues[entry.queue].share.yields(now, core)
     }
 
+    /// Whether [`Scheduler::yields`] would say no for the packet in `slot`, and change nothing, until another method of
+    /// the scheduler is called.
+    ///
+    /// # Panics
+    /// If the packet was not in service.
+    pub fn stays(&self, slot: Slot) -> bool {
+        let entry = self.slab.get(slot);
+        let core = entry.core.expect("a packet must be in service to stay");
+        entry.foreign || self.queues[entry.queue].share.stays(core)
+    }
+
     /// Puts back the packet in `slot`, which its core has served for `served` and not finished; then the core
     /// was busy for `saving` with the packet's state. The packet waits again, before the other packets of its
     /// client, and keeps its slot. Returns the work of this turn. Nothing follows: there is no effect to fetch.

@@ -107,6 +107,12 @@ pub trait Share: Policy {
         true
     }
 
+    /// Whether [`Share::yields`] would say no for `core`, and change nothing, until the next event of another kind. A
+    /// simulation then need not ask after every quantum.
+    fn stays(&self, _core: CoreId) -> bool {
+        false
+    }
+
     /// The packet has had its quantum, `used` work of it, and waits again as the head of its client. Its estimate is
     /// what is left. Only with a [`Share::quantum`].
     fn on_preemption(&mut self, _now: Time, _core: CoreId, _client: ClientId, _packet: &Packet, _used: Work) {}

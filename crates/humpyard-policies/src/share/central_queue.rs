@@ -273,8 +273,11 @@ impl Share for CentralQueue {
     }
 
     fn yields(&mut self, _: Time, core: CoreId) -> bool {
-        let is_waited_for = || [CENTRAL, line_of(core)].iter().any(|&line| self.lines.front(line).is_some());
-        !self.rules.stays || is_waited_for()
+        !self.stays(core)
+    }
+
+    fn stays(&self, core: CoreId) -> bool {
+        self.rules.stays && [CENTRAL, line_of(core)].iter().all(|&line| self.lines.front(line).is_none())
     }
 
     fn on_arrival(&mut self, now: Time, client: ClientId, _: &Packet, _: u32) {
