@@ -11,7 +11,7 @@ pub(super) const FULL: f64 = 0.94;
 /// A core that is at least this busy counts as full beside a full one, if it stands apart from the others.
 pub(super) const NEARLY_FULL: f64 = 0.9;
 /// A core that is at least this busy may be overloaded in a short run, which also has the time before its first packet.
-const BUSY: f64 = 0.8;
+pub(super) const BUSY: f64 = 0.8;
 /// A core that is busier than the others by this is out of balance.
 pub(super) const UNEQUAL: f64 = 0.1;
 /// A delay of this part of the run's length shows a queue that grows all the time.

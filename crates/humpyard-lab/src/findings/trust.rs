@@ -1,7 +1,7 @@
 //! Whether the figures can be believed.
 
-use super::facts::{Facts, PolicyFacts};
-use super::hot::NEARLY_FULL;
+use super::facts::{Facts, PolicyFacts, RunFacts};
+use super::hot::{BUSY, NEARLY_FULL};
 use super::split::Figure;
 use super::words::{names, part};
 use super::{Finding, Topic};
@@ -69,24 +69,25 @@ pub(super) fn shared(facts: &Facts) -> Vec<Finding> {
     (facts.shared && facts.real_time).then(|| Finding::new(topic, text)).into_iter().collect()
 }
 
-/// A core whose processor the dispatcher uses, too, where both together leave it no time.
+/// Whether a core and the dispatcher share a processor that is busy nearly all the time, and the dispatcher alone would
+/// not keep it as busy.
 pub(super) fn beside_dispatcher(facts: &Facts) -> Vec<Finding> {
     let Some(core) = facts.beside_dispatcher else { return Vec::new() };
-    // The time of the dispatcher has that of the cores that it serves.
-    let busy = |policy: &PolicyFacts| policy.median(|run| run.dispatchers.iter().copied().fold(0.0, f64::max));
-    let full: Vec<&PolicyFacts> = facts.policies.iter().filter(|policy| busy(policy) >= NEARLY_FULL).collect();
+    // The time of the dispatcher includes that of the core.
+    let both = |run: &RunFacts| run.dispatchers.iter().copied().fold(0.0, f64::max);
+    let alone = |run: &RunFacts| both(run) - run.busy.get(core).copied().unwrap_or(0.0);
+    let busy = |policy: &PolicyFacts| policy.median(both);
+    let is_full = |policy: &PolicyFacts| busy(policy) >= NEARLY_FULL && policy.median(alone) < BUSY;
+    let full: Vec<&PolicyFacts> = facts.policies.iter().filter(|policy| is_full(policy)).collect();
     // With one core there is nothing to leave.
     if full.is_empty() || core == 0 {
         return Vec::new();
     }
-    let under = match &full[..] {
-        _ if facts.policies.len() == 1 => String::new(),
-        [one] => format!(" under {}", one.name),
-        several => format!(" or more under {}", names(several)),
-    };
+    let least = if full.len() > 1 { "at least " } else { "" };
+    let under = if facts.policies.len() > 1 { format!(" under {}", names(&full)) } else { String::new() };
     let text = format!(
-        "Core {core} shares a processor with the dispatcher, and both kept it busy {} of the time{under}, so packets \
-         wait for it. Leave the dispatcher a processor of its own (--cores {core}).",
+        "Core {core} shares a processor with the dispatcher, and both kept it busy {least}{} of the time{under}, so \
+         packets wait for the dispatcher. Give it a processor of its own (--cores {core}).",
         part(full.iter().map(|policy| busy(policy)).fold(1.0, f64::min))
     );
     vec![Finding::new(Topic::Shared, text)]
@@ -130,7 +131,7 @@ fn spread(facts: &Facts) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::facts::{PanicFacts, Place, RunFacts};
+    use super::super::facts::{PanicFacts, Place};
     use super::super::tests::{facts, lost, run, said};
     use super::*;
 
@@ -187,17 +188,18 @@ mod tests {
 
     #[test]
     fn a_core_beside_a_busy_dispatcher_is_told() {
-        let of = |dispatcher: f64, beside: Option<usize>| {
-            let run = RunFacts { dispatchers: vec![dispatcher], ..run() };
+        let of = |dispatcher: f64, core: f64, beside: Option<usize>| {
+            let run = RunFacts { dispatchers: vec![dispatcher], busy: vec![core; 2], ..run() };
             let facts = facts(&[("a", &[run]), ("b", &[super::super::tests::run()])]);
             said(&beside_dispatcher(&Facts { beside_dispatcher: beside, on_assumed_host: true, ..facts }))
         };
-        let text = of(0.97, Some(1));
+        let text = of(0.97, 0.5, Some(1));
         assert!(text.starts_with("Shared: Core 1 shares a processor with the dispatcher"), "{text}");
         assert!(text.contains("97 % of the time under a, so") && text.ends_with("(--cores 1)."), "{text}");
-        assert_eq!(of(0.87, Some(1)), "", "the processor has time left");
-        assert_eq!(of(0.97, None), "", "the dispatcher has one of its own");
-        assert_eq!(of(0.97, Some(0)), "", "there is no core to do without");
+        assert_eq!(of(0.87, 0.5, Some(1)), "", "the processor has time left");
+        assert_eq!(of(0.97, 0.5, None), "", "the dispatcher has one of its own");
+        assert_eq!(of(0.97, 0.5, Some(0)), "", "there is no core to do without");
+        assert_eq!(of(0.97, 0.1, Some(1)), "", "the dispatcher alone leaves little time");
     }
 
     #[test]
