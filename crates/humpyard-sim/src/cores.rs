@@ -56,8 +56,8 @@ pub trait Cores {
         Turn::Done(busy)
     }
 
-    /// Gives further quanta to packets with which their cores stay, up to the next event of another kind, which is not
-    /// after `end`. `stays`: whether the packet's core stays with it until then.
+    /// Gives further quanta to packets that their cores keep, until the first of these: `end`, a packet that is done,
+    /// and a core that may give its packet back. `stays`: whether the packet's core keeps it until then.
     fn skip_quanta(&mut self, _end: Time, _stays: impl Fn(Slot) -> bool) {}
 
     /// Begins the switch of a core to another service.
@@ -130,7 +130,7 @@ impl<F: FnMut(Time, CoreId, &Dispatch<&Packet>) -> Span> Cores for TimedCores<F>
             Doing::Switch => until,
         });
         let end = changes.fold(end, Time::min);
-        // All tasks that end before are of cores that stay with their packets.
+        // Cores whose tasks end before keep their packets.
         while self.agenda.next() < end {
             let now = self.agenda.next();
             if let Some((core, Doing::Packet(slot, busy))) = self.agenda.next_done(now) {
@@ -178,7 +178,7 @@ mod tests {
         cores.skip_quanta(ns(100), |_| true);
         // The packet of core 2 is done at 8, and the others have quanta that end then or later.
         let ended = (CoreId(0), Doing::Packet(Slot(0), ns(8)));
-        assert_eq!(cores.next_done(ns(8)), Some(ended), "quanta that end at the same time end in the order of cores");
+        assert_eq!(cores.next_done(ns(8)), Some(ended), "cores with tasks that end together come in their order");
         let turn = cores.end_turn(ns(8), CoreId(0), Slot(0), ns(8), || true);
         assert_eq!(turn, Turn::GivenBack { served: ns(8), busy: ns(8) }, "its turn had two quanta");
         assert_eq!(cores.next_done(ns(8)), Some((CoreId(2), Doing::Packet(Slot(2), ns(8)))));

@@ -181,7 +181,7 @@ impl<'a, S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>, C: Cores> Driver
     }
 
     /// Ends a task of a core with a packet. Returns how long the core was busy with it. `None`: the packet is not done.
-    /// `changed`: whether anything but further quanta has happened at this instant.
+    /// `changed`: whether a packet was done or given back at this instant.
     #[inline(always)]
     fn end_turn<const PLAIN: bool>(
         &mut self,
@@ -209,7 +209,7 @@ impl<'a, S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>, C: Cores> Driver
         None
     }
 
-    /// Goes over quanta of packets that their cores keep, up to the next event of another kind.
+    /// Skips the quanta of packets that their cores keep, until something else happens.
     #[inline(never)]
     fn skip_quanta(&mut self) {
         let next = self.workload.next_event().min(self.next_timeout());

@@ -56,15 +56,15 @@ impl Turns {
         left.next(self.quantum)
     }
 
-    /// Returns until when a core keeps its packet, whose present task ends at `until`, if it stays with it: until the
-    /// packet is done. `until`: it gives the packet back, or has begun to.
+    /// Returns when a core is next asked about its packet, if its task ends at `until`: when the packet is done, if the
+    /// core `stays` with it; at `until`, if it may give it back or has begun to.
     pub(crate) fn keeps_until(&self, core: CoreId, slot: Slot, until: Time, stays: impl FnOnce() -> bool) -> Time {
         let left = self.left[slot].time;
         if self.serving[core].is_saving || left == Time::ZERO || !stays() { until } else { until + left }
     }
 
-    /// Adds quanta to the task of a core that keeps its packet: as many as begin in this time, after the task. Returns
-    /// how long they take.
+    /// Adds quanta to the task of a core that keeps its packet: the fewest that take this time, or what is left of the
+    /// packet. Returns how long they take.
     pub(crate) fn add(&mut self, slot: Slot, time: Time) -> Time {
         let quanta = time.as_ns().div_ceil(self.quantum.as_ns());
         self.left[slot].next(Time::from_ns(quanta.saturating_mul(self.quantum.as_ns())))

@@ -33,9 +33,9 @@ pub(crate) fn distinct(command: &Command) -> Result<(), Failure> {
                 "{option} and {other} are both `{path}`: name another file for one of them"
             )));
         }
-        if *contents == Contents::Plot && names_another_form(path) {
+        if *contents == Contents::Plot && names_another_format(path) {
             return Err(Failure::new(format!(
-                "{option} writes SVG, and `{path}` names another form: name it `{}`",
+                "{option} writes SVG, and `{path}` names another format: name it `{}`",
                 Path::new(path).with_extension("svg").display()
             )));
         }
@@ -111,11 +111,11 @@ impl Contents {
     }
 }
 
-/// Whether a plot would have a name by which programs take it for what it is not.
-fn names_another_form(path: &str) -> bool {
-    const FORMS: &[&str] = &["gif", "html", "jpeg", "jpg", "json", "pdf", "png", "webp"];
+/// Whether the name of a plot is that of a file of another format than SVG.
+fn names_another_format(path: &str) -> bool {
+    const FORMATS: &[&str] = &["gif", "html", "jpeg", "jpg", "json", "pdf", "png", "webp"];
     let extension = Path::new(path).extension().map(|extension| extension.to_string_lossy().to_ascii_lowercase());
-    extension.is_some_and(|extension| FORMS.contains(&extension.as_str()))
+    extension.is_some_and(|extension| FORMATS.contains(&extension.as_str()))
 }
 
 /// How a file begins; nothing of one that cannot be read.

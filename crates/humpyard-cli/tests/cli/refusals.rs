@@ -493,7 +493,7 @@ fn files_of_their_own() {
         ("calibrate --output a.toml --plot a.toml", "--plot and --output are both `a.toml`"),
         ("calibrate --output p/calibration.html --plot p", "--plot and --output are both `p/calibration.html`"),
         ("topology 2x2 --output s --plot ./s", "--plot and --output are both `./s`"),
-        ("topology 2x2 --plot x.PNG", "--plot writes SVG, and `x.PNG` names another form: name it `x.svg`"),
+        ("topology 2x2 --plot x.PNG", "--plot writes SVG, and `x.PNG` names another format: name it `x.svg`"),
         ("run --policy hrw --input in.pcap --output ./in.pcap", "--output would replace an input, `./in.pcap`"),
         ("run --policy hrw --input in.pcap --journal in.pcap", "--journal would replace an input"),
         ("sim --policy hrw --input in.pcap --timeline in.pcap", "--timeline would replace an input"),

@@ -107,8 +107,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         !entry.foreign && self.queues[entry.queue].share.yields(now, core)
     }
 
-    /// Whether [`Scheduler::yields`] would say no for the packet in `slot`, and change nothing, until another method of
-    /// the scheduler is called.
+    /// Whether [`Scheduler::yields`] says no for the packet in `slot`, and changes nothing, however often it is asked
+    /// before another method of the scheduler is called.
     ///
     /// # Panics
     /// If the packet was not in service.

@@ -107,8 +107,8 @@ pub trait Share: Policy {
         true
     }
 
-    /// Whether [`Share::yields`] would say no for `core`, and change nothing, until the next event of another kind. A
-    /// simulation then need not ask after every quantum.
+    /// Whether [`Share::yields`] says no for `core`, and changes nothing, however often it is asked before another
+    /// method of the policy is called. A simulation then does not ask after every quantum.
     fn stays(&self, _core: CoreId) -> bool {
         false
     }

@@ -21,7 +21,7 @@ pub struct SavedValidation {
     workers: usize,
     #[serde(default)]
     offered_pps: Option<f64>,
-    /// The rate that was given. Validations before this was saved have none.
+    /// The rate that was given. `None`: the validation found it, or an older version saved it.
     #[serde(default)]
     rate: Option<String>,
     policies: Vec<SavedPolicy>,
@@ -132,7 +132,7 @@ impl SavedValidation {
     /// Returns the rate to offer, in packets per second: that which the saved validation found.
     ///
     /// # Errors
-    /// A rate that is given, though the saved one was found, and the other way round; and another rate than was given.
+    /// A rate is given, and the saved validation found its own; or the other way round; or another one was given.
     pub(super) fn rate(&self, rate: Rate) -> Result<Option<f64>, LabError> {
         match (self.offered_pps, rate) {
             (found @ Some(_), Rate::Line) => Ok(found),
