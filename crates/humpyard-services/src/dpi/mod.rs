@@ -26,7 +26,7 @@
 mod signatures;
 
 use core::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock};
 
 use humpyard_core::frame::Frame;
 use humpyard_core::name::unknown;
@@ -81,7 +81,6 @@ impl ParameterValue for Protocols {
 
 /// Read-only data that all instances share.
 struct Table {
-    automaton: &'static dense::DFA<Vec<u32>>,
     /// The protocols, in the order of their first signatures.
     protocols: Vec<&'static str>,
     /// The protocol of each signature.
@@ -107,14 +106,15 @@ impl Table {
             let why = || format!("dpi: `deny`: {}", unknown("protocol", name, protocols.iter().copied()));
             denied[found.ok_or_else(|| ServiceError::new(why()))?] = true;
         }
-        Ok(Self { automaton: automaton(), protocols, protocol_of, denied })
+        Ok(Self { protocols, protocol_of, denied })
     }
 }
 
 /// Returns the automaton of all signatures, built once per program. A match has the number of its signature.
+#[inline]
 fn automaton() -> &'static dense::DFA<Vec<u32>> {
-    static AUTOMATON: OnceLock<dense::DFA<Vec<u32>>> = OnceLock::new();
-    AUTOMATON.get_or_init(build_automaton)
+    static AUTOMATON: LazyLock<dense::DFA<Vec<u32>>> = LazyLock::new(build_automaton);
+    &AUTOMATON
 }
 
 fn build_automaton() -> dense::DFA<Vec<u32>> {
@@ -187,6 +187,8 @@ impl fmt::Debug for Dpi {
 impl Clone for Dpi {
     /// Returns a new instance with the same parameters.
     fn clone(&self) -> Self {
+        // Here and not in `new`: simulations make no instance. In `process` the first packet would wait for it.
+        automaton();
         Self::with(Arc::clone(&self.table), self.packets, self.bytes, self.connections)
     }
 }
@@ -229,7 +231,7 @@ impl Dpi {
         &mut self,
         frame: &Frame,
         connection: u64,
-        find: impl FnOnce(&Table, &mut PatternSet, &[u8], &Segment<'_>) -> Option<usize>,
+        find: impl FnOnce(&mut PatternSet, &[u8], &Segment<'_>) -> Option<usize>,
     ) -> Result<(), DropReason> {
         let cut = u64::from(!is_complete(frame));
         let Some(segment) = Segment::of(frame) else {
@@ -249,7 +251,7 @@ impl Dpi {
             let payload = &segment.payload[..segment.payload.len().min(self.bytes)];
             self.counts.examined_packets += 1;
             self.counts.examined_bytes += payload.len() as u64;
-            let signature = find(&self.table, &mut self.matching, payload, &segment);
+            let signature = find(&mut self.matching, payload, &segment);
             match known.learn(signature, &segment, self.packets) {
                 Some(Outcome::Found(signature)) => {
                     let protocol = self.table.protocol_of[signature];
@@ -345,11 +347,11 @@ impl<'a> Segment<'a> {
 
 /// Returns the first signature that matches a packet at its ports.
 #[inline]
-fn find(table: &Table, matching: &mut PatternSet, payload: &[u8], segment: &Segment<'_>) -> Option<usize> {
+fn find(matching: &mut PatternSet, payload: &[u8], segment: &Segment<'_>) -> Option<usize> {
     matching.clear();
     let input = Input::new(payload).anchored(Anchored::Yes);
     // It cannot fail: no byte makes this automaton quit, and it was built for anchored searches.
-    table.automaton.try_which_overlapping_matches(&input, matching).ok()?;
+    automaton().try_which_overlapping_matches(&input, matching).ok()?;
     first_at(matching, segment)
 }
 
@@ -410,7 +412,7 @@ impl Service for Dpi {
         if begun.is_none() && (payload.len() <= PIECE_BYTES || !self.is_open(context.connection)) {
             return Some(self.process(frame, context, generated));
         }
-        let automaton = self.table.automaton;
+        let automaton = automaton();
         let mut search = begun.unwrap_or_else(|| Box::new(Search::new(automaton)));
         while !search.go_on(automaton, payload) {
             if turn.is_over() {
@@ -418,7 +420,7 @@ impl Service for Dpi {
                 return None;
             }
         }
-        let inspected = self.inspect(frame, context.connection, |_, _, _, segment| first_at(&search.matching, segment));
+        let inspected = self.inspect(frame, context.connection, |_, _, segment| first_at(&search.matching, segment));
         Some(inspected.map_or_else(Verdict::Drop, |()| Verdict::Forward))
     }
 
@@ -455,10 +457,10 @@ mod tests {
         }
         let table = Table::new(&Protocols(String::new())).unwrap();
         assert!(table.protocols.len() >= 20, "{:?}", table.protocols);
-        assert!(table.automaton.memory_usage() < 8 << 20, "{} bytes", table.automaton.memory_usage());
+        assert!(automaton().memory_usage() < 8 << 20, "{} bytes", automaton().memory_usage());
         // No pattern matches an empty payload.
         let mut matching = PatternSet::new(SIGNATURES.len());
-        table.automaton.try_which_overlapping_matches(&Input::new(b"").anchored(Anchored::Yes), &mut matching).unwrap();
+        automaton().try_which_overlapping_matches(&Input::new(b"").anchored(Anchored::Yes), &mut matching).unwrap();
         assert!(matching.is_empty());
     }
 }
