@@ -227,7 +227,7 @@ fn every_policy_grows_as_it_says() {
         let next = || modes.lock().expect("no panic").next();
         iter::from_fn(next).filter_map(|(entry, spec, waking)| check(entry, &spec, waking)).collect()
     };
-    // It takes minutes, so two threads share it: each has step counts of its own.
+    // The runs take two minutes, so two threads share them. Each thread counts its own steps.
     let faster = thread::scope(|scope| {
         let others = scope.spawn(faster);
         [faster(), others.join().expect("no panic")].concat()
