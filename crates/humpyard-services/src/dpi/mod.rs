@@ -187,7 +187,7 @@ impl fmt::Debug for Dpi {
 impl Clone for Dpi {
     /// Returns a new instance with the same parameters.
     fn clone(&self) -> Self {
-        // Here and not in `new`: simulations make no instance. In `process` the first packet would wait for it.
+        // The first instance builds the automaton: a simulation makes none, and no packet must wait for it.
         automaton();
         Self::with(Arc::clone(&self.table), self.packets, self.bytes, self.connections)
     }
