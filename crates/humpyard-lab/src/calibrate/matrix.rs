@@ -138,7 +138,7 @@ impl Between {
     }
 }
 
-fn seat(processor: usize) -> Seat {
+pub(super) fn seat(processor: usize) -> Seat {
     Seat { thread: Thread::Worker(0), processor: Some(processor), shared: false }
 }
 

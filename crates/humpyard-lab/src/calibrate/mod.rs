@@ -7,6 +7,7 @@
 //! touched, and after a packet of another service.
 
 pub(crate) mod distance;
+pub(crate) mod first_cache;
 mod fit;
 mod host;
 mod machine;

@@ -171,7 +171,7 @@ pub fn validate(
     check(config)?;
     policies.iter().try_for_each(|policy| check_policy(config, policy))?;
     let host = config.assumed.as_ref().map_or(IDEAL, |host| &host.name).to_owned();
-    let others = Others::look();
+    let mut others = Others::begin();
     let mut config = RunConfig { host: Host::Live, ..config.clone() };
     let mut offered_pps = None;
     if let Some(saved) = against {
@@ -190,6 +190,7 @@ pub fn validate(
     let mut validated = Vec::with_capacity(policies.len());
     for policy in policies {
         starting(&policy.to_string());
+        others.look();
         let mut config = RunConfig { policy: policy.clone(), ..config.clone() };
         let runs = (*runs).max(2);
         validated.push(if *measures {
@@ -200,6 +201,7 @@ pub fn validate(
         } else {
             validate_policy(&config, runs, control)?
         });
+        others.look();
     }
     let mut validation = Validation {
         input: config.input_name(),

@@ -1,12 +1,16 @@
-//! How long others used the processors meanwhile: other programs, and other machines of the same hypervisor.
+//! What others did on the processors meanwhile: other programs, and other machines of the same hypervisor.
 
 use core::time::Duration;
 
 use humpyard_wire::{ProcessorCount, processors};
 use nix::time::{ClockId, clock_gettime};
 
+use crate::calibrate::first_cache::{FirstCaches, SlowLooks};
+
 /// The part of the processors that others must use for a warning. A quiet machine's own work is below 1 %.
 const TOLD: f64 = 0.05;
+/// The part of the looks that must find a slow core for a warning.
+const TOLD_SLOW: f64 = 0.1;
 
 /// The time of all processors together since the machine was started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,22 +24,43 @@ struct MachineTimes {
     own: Duration,
 }
 
-/// Looks at what others do, from now on. `None`: the kernel does not tell.
-#[derive(Clone, Copy, Debug)]
+/// Looks at what others do, from now on.
+#[derive(Clone, Debug)]
 pub(super) struct Others {
+    /// `None`: the kernel does not tell.
     began: Option<MachineTimes>,
+    caches: FirstCaches,
 }
 
 impl Others {
-    pub(super) fn look() -> Self {
-        Self { began: MachineTimes::now() }
+    /// Begins, without a look at the cores.
+    pub(super) fn begin() -> Self {
+        Self { began: MachineTimes::now(), caches: FirstCaches::default() }
+    }
+
+    /// Looks at the cores, for 0.2 s, while this program does nothing else.
+    pub(super) fn look(&mut self) {
+        self.caches.look();
     }
 
     /// Says what others did meanwhile. Empty: too little to matter.
-    pub(super) fn warnings(self) -> Vec<String> {
+    pub(super) fn warnings(&self) -> Vec<String> {
         let since = self.began.zip(MachineTimes::now()).map(|(began, now)| now.since(began));
-        since.map_or_else(Vec::new, MachineTimes::warnings)
+        let mut warnings = since.map_or_else(Vec::new, MachineTimes::warnings);
+        warnings.extend(slow_cores(self.caches.slow()));
+        warnings
     }
+}
+
+fn slow_cores(SlowLooks { part, factor }: SlowLooks) -> Option<String> {
+    (part >= TOLD_SLOW).then(|| {
+        format!(
+            "in {:.0} % of the looks at the processors, their first caches took {factor:.1} times as long as at best: \
+             something else probably worked on the same cores, so live runs differ from each other and from \
+             predictions",
+            100.0 * part
+        )
+    })
 }
 
 impl MachineTimes {
@@ -102,6 +127,16 @@ mod tests {
         assert_eq!(programs.len(), 1);
         assert!(programs[0].starts_with("meanwhile other programs used 30 % of the processors' time"), "{programs:?}");
         assert!(said(700, 60, 700)[0].starts_with("meanwhile other virtual machines took 6 %"));
+    }
+
+    #[test]
+    fn slow_cores_are_warned_of() {
+        assert_eq!(slow_cores(SlowLooks { part: 0.02, factor: 1.9 }), None);
+        let said = slow_cores(SlowLooks { part: 0.75, factor: 1.91 }).expect("a warning");
+        assert!(
+            said.starts_with("in 75 % of the looks at the processors, their first caches took 1.9 times"),
+            "{said}"
+        );
     }
 
     #[test]
