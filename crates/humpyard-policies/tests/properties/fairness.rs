@@ -13,7 +13,7 @@ use humpyard_policies::share::wrr::{Wrr, WrrParams};
 use humpyard_testkit::{Backlog, Bound, Count, Extent, Fairness, History, Shape};
 use proptest::prelude::*;
 
-use crate::shapes::{cases, from_the_start, play, seeds};
+use crate::shapes::{ROOM, cases, from_the_start, play, seeds};
 
 /// Theorem 1 of Goyal, Vin, Cheng: l_i/w_i + l_j/w_j, by the actual work of packets.
 ///
@@ -71,8 +71,16 @@ const fn surplus_bound(quantum: u64) -> Bound {
 }
 
 fn shape() -> impl Strategy<Value = Shape> {
-    (seeds(), 2..=6usize, 1..=400usize, prop_oneof![Just(1u32), Just(10u32), Just(1000u32)])
-        .prop_map(|(seed, clients, events, weight_max)| Shape { seed, clients, events, weight_max, ..Shape::default() })
+    (seeds(), 2..=6usize, 1..=400usize, prop_oneof![Just(1u32), Just(10u32), Just(1000u32)]).prop_map(
+        |(seed, clients, events, weight_max)| Shape {
+            seed,
+            clients,
+            events,
+            weight_max,
+            packets: ROOM,
+            ..Shape::default()
+        },
+    )
 }
 
 fn errors() -> impl Strategy<Value = u32> {

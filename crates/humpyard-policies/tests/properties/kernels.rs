@@ -8,7 +8,7 @@ use humpyard_testkit::reference::NaiveLinux24;
 use humpyard_testkit::{Backlog, Bound, Count, Fairness, History, Log, Observer, Shape};
 use proptest::prelude::*;
 
-use crate::shapes::{any_shape, cases, play, seeds};
+use crate::shapes::{ROOM, any_shape, cases, play, seeds};
 
 /// One client has an epoch plus the rest kept from the epoch before, the other an epoch; a packet may overrun.
 const fn linux24_bound(tick: u64) -> Bound {
@@ -38,8 +38,16 @@ fn fair<Q: Share + Build>(history: &History, params: &Q::Params, bound: Bound) -
 
 /// Generates weights that have their own ticks and slices.
 fn shape() -> impl Strategy<Value = Shape> {
-    (seeds(), 2..=6usize, 1..=400usize, prop_oneof![Just(1u32), Just(4u32), Just(11u32)])
-        .prop_map(|(seed, clients, events, weight_max)| Shape { seed, clients, events, weight_max, ..Shape::default() })
+    (seeds(), 2..=6usize, 1..=400usize, prop_oneof![Just(1u32), Just(4u32), Just(11u32)]).prop_map(
+        |(seed, clients, events, weight_max)| Shape {
+            seed,
+            clients,
+            events,
+            weight_max,
+            packets: ROOM,
+            ..Shape::default()
+        },
+    )
 }
 
 proptest! {

@@ -8,7 +8,7 @@ use humpyard_policies::spec::PolicySpec;
 use humpyard_testkit::{Event, FlowWatch, History, Log, Shape};
 use proptest::prelude::*;
 
-use crate::shapes::{any_shape, cases, merges_clients, play, promising, specs};
+use crate::shapes::{ROOM, any_shape, cases, merges_clients, play, promising, specs};
 
 fn out_of_order(spec: &str, history: &History) -> Result<u64, TestCaseError> {
     let spec: PolicySpec = spec.parse().expect("a valid spec");
@@ -57,7 +57,7 @@ proptest! {
     #[test]
     fn round_robin_balances_the_packets_of_a_service(shape in any_shape()) {
         // Without drops, each packet is dispatched by the core to which it was steered.
-        let history = History::generate(&Shape { packets: 4096, limits: Limits::default(), ..shape });
+        let history = History::generate(&Shape { packets: ROOM, limits: Limits::default(), ..shape });
         let spec: PolicySpec = "rr".parse().expect("registered");
         let log = play(&history, |history| spec.build(&history.config()), &mut ())?;
         for service in 0..shape.services {

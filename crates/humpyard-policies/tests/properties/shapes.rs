@@ -17,6 +17,9 @@ pub(crate) fn cases(cases: u32) -> Config {
     Config { cases: (cases * config.cases).div_ceil(256), failure_persistence: None, ..config }
 }
 
+/// Room for more packets than a history has. Checks after each event look at all of it.
+pub(crate) const ROOM: usize = 512;
+
 /// Generates all features of the mechanism beyond [`any_shape`]: contexts, chains, exits, packets pushed out.
 pub(crate) fn every_shape() -> impl Strategy<Value = Shape> {
     let exit = prop_oneof![
@@ -40,7 +43,7 @@ pub(crate) fn every_shape() -> impl Strategy<Value = Shape> {
 pub(crate) fn any_shape() -> impl Strategy<Value = Shape> {
     let machine = (1..=4usize, 1..=3usize, 1..=3usize, prop_oneof![Just(FlowOrder::Hold), Just(FlowOrder::Free)]);
     let limits = (
-        prop_oneof![Just(4096usize), 1..=40usize],
+        prop_oneof![Just(ROOM), 1..=40usize],
         prop_oneof![Just(u32::MAX), 1..=20u32],
         prop_oneof![Just(u32::MAX), 1..=10u32],
     );

@@ -12,10 +12,10 @@ use humpyard_policies::spec::{AnyScheduler, PolicySpec};
 use humpyard_testkit::{CheckedSteer, Event, FlowWatch, History, Log, Memory, Player, Shape, explain};
 use proptest::prelude::*;
 
-use crate::shapes::{any_shape, cases, names, play, specs};
+use crate::shapes::{ROOM, any_shape, cases, names, play, specs};
 
 /// An exit at which no packet loses its turn through a limit or a timeout.
-const PATIENT: ExitOrder = ExitOrder { packets: 4096, timeout: Time::from_ns(1 << 60) };
+const PATIENT: ExitOrder = ExitOrder { packets: ROOM as u32, timeout: Time::from_ns(1 << 60) };
 
 /// Every flow is an elephant.
 const ALWAYS: Split = Split { cores: 2, share_millionths: 0, window: Time::from_ns(1) };
@@ -139,7 +139,7 @@ proptest! {
 
     #[test]
     fn without_an_elephant_all_is_as_without_splitting(shape in split_shape()) {
-        let shape = Shape { packets: 4096, ..shape };
+        let shape = Shape { packets: ROOM, ..shape };
         let never = Split { share_millionths: u32::MAX, window: Time::MAX, ..ALWAYS };
         let with = History::generate(&Shape { split: Some(never), ..shape });
         let without = History::generate(&Shape { split: None, ..shape });
@@ -173,7 +173,7 @@ fn crowded(seed: u64) -> Shape {
 /// The tested property is not trivial: split flows do overtake unless they wait at the exit.
 #[test]
 fn split_flows_overtake_where_the_exit_has_no_patience() {
-    let hasty = ExitOrder { packets: 4096, timeout: Time::ZERO };
+    let hasty = ExitOrder { packets: ROOM as u32, timeout: Time::ZERO };
     let late = |exit| {
         (0..20).map(move |seed| {
             let history = History::generate(&Shape { exit: Some(exit), split: Some(ALWAYS), ..crowded(seed) });

@@ -1,7 +1,8 @@
 //! The decisions of every policy and of every feature, each as a hash in `runs.txt`: a change of the code that changes one cannot pass
 //! unseen. `HUMPYARD_RENEW=1 cargo test -p humpyard-cli --all-features --test cli decisions` writes the hashes anew.
 //!
-//! Each run is made a second time without its journal, and must have the same result.
+//! Each run is made a second time without its journal, and must have the same result. Runs are made in this process: hundreds of starts
+//! of the program would take longer than the runs.
 //!
 //! A line is two hashes and a command. The first hash is that of the decisions: which packet was accepted or dropped, which core
 //! served it when, which cores changed service, in which order packets left. It does not depend on the format of journals, nor on how the
@@ -12,11 +13,15 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread;
 
+use humpyard_cli::{Caller, call};
 use serde_json::{Map, Value};
 
-use crate::support::{directory, good};
+use crate::support::{directory, document};
 
 const RUNS: &str = include_str!("runs.txt");
 const COSTS: &str = include_str!("costs.toml");
@@ -53,24 +58,44 @@ impl Line {
     fn run(&self, directory: &Path) -> Self {
         let Self { command, .. } = self;
         if command.starts_with("schedule ") {
-            let said = good(directory, &format!("{command} --json"));
-            return Self { decisions: fnv(&said.out), result: fnv(&said.out), command: command.clone() };
+            let schedule = fnv(&answer(directory, &format!("{command} --json")));
+            return Self { decisions: schedule, result: schedule, command: command.clone() };
         }
         let order = if command.contains("--flow-order") { "" } else { ORDER };
-        let given = format!("{command} {order} --costs costs.toml --seed 7 --quiet --json");
-        let said = good(directory, &format!("{given} --journal run.journal"));
+        let in_directory = directory.display();
+        let given = format!("{command} {order} --costs {in_directory}/costs.toml --seed 7 --quiet --json");
+        let result = result(&answer(directory, &format!("{given} --journal {in_directory}/run.journal")));
         let journal = fs::read_to_string(directory.join("run.journal")).expect("a journal");
-        let result = result(&said.json());
         // Without a journal the mechanism takes a shorter path, and common policies have a loop of their own.
-        let unrecorded = self::result(&good(directory, &given).json());
+        let unrecorded = self::result(&answer(directory, &given));
         assert_eq!(unrecorded, result, "the result depends on whether a journal is kept: {command}");
         Self { decisions: fnv(&decisions(&journal)), result: fnv(&result), command: command.clone() }
     }
 }
 
+/// Calls the commands of this process.
+struct Test;
+
+impl Caller for Test {
+    fn stop(&self) -> Arc<AtomicBool> {
+        Arc::default()
+    }
+
+    fn progress(&self, _: u64, _: Option<f64>, _: &str) {}
+}
+
+/// Runs a command of words with nothing but spaces between them, which must go well and quietly. Returns its document, in which files of
+/// this directory have their names alone.
+fn answer(directory: &Path, words: &str) -> String {
+    let answer = call(words.split_whitespace().map(str::to_owned), Rc::new(Test));
+    let answer = answer.unwrap_or_else(|error| panic!("{words}: {error}"));
+    assert!(answer.is_success && answer.said.is_empty(), "{words}: {:?}", answer.said);
+    answer.document.replace(&format!("{}/", directory.display()), "")
+}
+
 /// The result without what a machine adds to it.
-fn result(document: &Value) -> String {
-    let mut document = document.as_object().expect("a document").clone();
+fn result(document: &str) -> String {
+    let mut document: Map<String, Value> = serde_json::from_str(document).expect("a document");
     for key in ["measured", "environment"] {
         document.remove(key);
     }
@@ -192,7 +217,7 @@ fn every_decision_and_every_result_is_as_before() {
 #[test]
 fn no_policy_and_no_variant_is_left_out() {
     let directory = directory();
-    let policies = good(directory.path(), "list policies --json").json();
+    let policies = document(directory.path(), "list policies");
     let named = RUNS.lines().filter_map(|line| line.split(" --policy ").nth(1)?.split(' ').next());
     // A layout such as steer=hrw/share=drr names two.
     let specs: BTreeSet<&str> = named
