@@ -168,6 +168,11 @@ impl<I: Id, T> BucketGroups<I, T> {
         self.members.ids()
     }
 
+    /// Returns the members, in the order of their ids.
+    pub(super) fn members(&self) -> &[Member<I, T>] {
+        self.members.as_slice()
+    }
+
     /// Whether the member is in a bucket.
     #[inline]
     pub(super) fn contains(&self, id: I) -> bool {

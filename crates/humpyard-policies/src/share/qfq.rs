@@ -82,7 +82,7 @@ impl Build for Qfq {
 impl Policy for Qfq {
     fn check(&self) {
         self.groups.check();
-        let busy = self.groups.ids().map(|id| self.groups.get(id)).filter(|client| client.own.busy);
+        let busy = self.groups.members().iter().filter(|client| client.own.busy);
         let weight: u64 = busy.map(|client| client.weight.weight()).sum();
         assert_eq!(weight, self.groups.weight(), "weights of the clients that are not idle");
     }

@@ -181,15 +181,17 @@ impl Build for QfqPlus {
 impl Policy for QfqPlus {
     fn check(&self) {
         self.groups.check();
-        let mut members = IdVec::from_fn(self.clients.len(), |_: AggregateId| (0, 0));
+        let mut counted = IdVec::from_fn(self.clients.len(), |_: AggregateId| (0, 0, 0));
         for client in &self.clients {
-            members[client.aggregate].0 += 1;
-            members[client.aggregate].1 += u8::from(client.busy);
+            let (clients, busy, heads) = &mut counted[client.aggregate];
+            *clients += 1;
+            *busy += u8::from(client.busy);
+            *heads += usize::from(client.head > 0);
         }
         let mut weight = 0;
-        for id in self.groups.ids() {
-            let aggregate = self.groups.get(id);
-            assert_eq!((aggregate.own.clients, aggregate.own.busy), members[id], "clients of aggregate {id}");
+        for ((id, aggregate), counted) in self.groups.ids().zip(self.groups.members()).zip(&counted) {
+            let &(clients, busy, heads) = counted;
+            assert_eq!((aggregate.own.clients, aggregate.own.busy), (clients, busy), "clients of aggregate {id}");
             weight += u64::from(aggregate.own.busy) * aggregate.weight.weight();
             let queued = aggregate.own.first != NONE && self.held() != Some(id);
             assert_eq!(self.groups.contains(id), queued, "aggregate {id} in a bucket");
@@ -197,8 +199,7 @@ impl Policy for QfqPlus {
             let offered = ring.inspect(|&member| {
                 assert!(self.clients[member].aggregate == id && self.clients[member].head > 0, "client {member}");
             });
-            let heads = self.clients.iter().filter(|client| client.aggregate == id && client.head > 0);
-            assert_eq!(offered.count(), heads.count(), "the ring of aggregate {id}");
+            assert_eq!(offered.count(), heads, "the ring of aggregate {id}");
         }
         assert_eq!(weight, self.groups.weight(), "weights of the clients that are not idle");
     }
