@@ -1,8 +1,9 @@
 //! Whether something else works on the same cores.
 //!
-//! A core may have two hardware threads, which share its units and its first cache. A hypervisor may give the second one to another
-//! machine, and no time is then counted as stolen. On a virtual machine with two processors, data of 32 KiB took 2.2 ns an access, and
-//! 4.2 ns for three quarters of the time, in stretches of 0.1 to 6 s. Calculations took 1.2 times as long then.
+//! A core may have two hardware threads, which share its units and its first cache. A hypervisor may give the second one
+//! to another machine, and no time is then counted as stolen. On a virtual machine with two processors, data of 32 KiB
+//! took 2.2 ns an access, and 4.2 ns for three quarters of the time, in stretches of 0.1 to 6 s. Calculations took 1.2
+//! times as long then.
 
 use core::hint::black_box;
 use core::time::Duration;
@@ -27,7 +28,7 @@ const SLOW: f64 = 1.4;
 /// A cache line, with the number of the next one of a tour.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-struct Next(u32);
+struct ChainedLine(u32);
 
 /// Looks at the first caches of all processors.
 #[derive(Clone, Debug, Default)]
@@ -73,13 +74,13 @@ impl FirstCaches {
 }
 
 /// Returns lines that lead through each other in an order that no processor guesses.
-fn lines() -> Vec<Next> {
+fn lines() -> Vec<ChainedLine> {
     // With this multiplier and addend a sequence modulo a power of two visits every number (Hull and Dobell, 1962).
-    (0..LINES).map(|line| Next((5 * line + 131) % LINES)).collect()
+    (0..LINES).map(|line| ChainedLine((5 * line + 131) % LINES)).collect()
 }
 
 /// Returns the median time of a tour through these lines, in ns.
-fn tour_ns(lines: &[Next]) -> f64 {
+fn tour_ns(lines: &[ChainedLine]) -> f64 {
     let mut at = 0;
     let tour = |_| {
         let began = Instant::now();

@@ -1,8 +1,8 @@
 //! The decisions of every policy and of every feature, each as a hash in `runs.txt`: a change of the code that changes one cannot pass
 //! unseen. `HUMPYARD_RENEW=1 cargo test -p humpyard-cli --all-features --test cli decisions` writes the hashes anew.
 //!
-//! Each run is made a second time without its journal, and must have the same result. Runs are made in this process: hundreds of starts
-//! of the program would take longer than the runs.
+//! Each run is made a second time without its journal, and must have the same result. Runs are made in this process:
+//! hundreds of starts of the program would take longer than the runs.
 //!
 //! A line is two hashes and a command. The first hash is that of the decisions: which packet was accepted or dropped, which core
 //! served it when, which cores changed service, in which order packets left. It does not depend on the format of journals, nor on how the
@@ -84,8 +84,8 @@ impl Caller for Test {
     fn progress(&self, _: u64, _: Option<f64>, _: &str) {}
 }
 
-/// Runs a command of words with nothing but spaces between them, which must go well and quietly. Returns its document, in which files of
-/// this directory have their names alone.
+/// Runs a command of words with nothing but spaces between them, which must go well and quietly. Returns its document,
+/// in which files of this directory have their names alone.
 fn answer(directory: &Path, words: &str) -> String {
     let answer = call(words.split_whitespace().map(str::to_owned), Rc::new(Test));
     let answer = answer.unwrap_or_else(|error| panic!("{words}: {error}"));
