@@ -131,7 +131,8 @@ impl MeasuredTraffic {
 }
 
 /// Returns the line through the mean times of groups of lengths. Lengths that hardly differ say nothing
-/// about the time of a byte: then the time is fixed.
+/// about the time of a byte: then the time is fixed. All packets together take as long by the line as they took: times
+/// that are no line, such as those of packets without data among others, would else give another utilization.
 fn line(served: &[(u32, u64)], own: f64) -> CostLine {
     let mut served = served.to_vec();
     served.sort_unstable();
@@ -149,7 +150,10 @@ fn line(served: &[(u32, u64)], own: f64) -> CostLine {
         return CostLine { fixed_ns: times / points.len() as f64, ..CostLine::default() };
     }
     let fit = LineFit::of(&points);
-    CostLine { fixed_ns: fit.fixed_ns, per_byte_ns: fit.per_byte_ns, ..CostLine::default() }
+    let took = points.iter().map(|&(_, ns)| ns).sum::<f64>();
+    let by_line = points.iter().map(|&(length, _)| fit.at(length)).sum::<f64>();
+    let factor = if by_line > 0.0 { took / by_line } else { 1.0 };
+    CostLine { fixed_ns: factor * fit.fixed_ns, per_byte_ns: factor * fit.per_byte_ns, ..CostLine::default() }
 }
 
 /// Returns the mean of these times, without those above ten times the median: these were interrupted.
@@ -252,6 +256,16 @@ mod tests {
         let alike: Vec<(u32, u64)> = (0..1_600).map(|at| (64 + at % 8, 130 + u64::from(at % 8))).collect();
         let line = super::line(&alike, 30.0);
         assert!((line.fixed_ns - 103.5).abs() < 0.1 && line.per_byte_ns == 0.0, "{line:?}");
+    }
+
+    /// Short packets take a sixth of the time of packets that are twice as long: no line fits both.
+    #[test]
+    fn all_packets_together_take_as_long_by_the_line() {
+        let served: Vec<(u32, u64)> = (0..1_600).map(|at| if at % 4 == 0 { (120, 630) } else { (60, 130) }).collect();
+        let line = line(&served, 30.0);
+        let mean = served.iter().map(|&(length, _)| line.fixed_ns + line.per_byte_ns * f64::from(length)).sum::<f64>()
+            / 1_600.0;
+        assert!((mean - 225.0).abs() < 0.1, "{mean}: {line:?}");
     }
 
     #[test]
