@@ -22,7 +22,8 @@ const TOURS: usize = 32;
 /// Looks at each processor in a row, and the time between two.
 const LOOKS: usize = 10;
 const BETWEEN: Duration = Duration::from_millis(20);
-/// A tour that takes this many times as long as the fastest had company. The clock of a processor varies by less.
+/// A slow tour takes at least this many times as long as the fastest. Then something else works on the core, or the
+/// clock of the core is slower.
 const SLOW: f64 = 1.4;
 
 /// A cache line, with the number of the next one of a tour.
@@ -73,7 +74,7 @@ impl FirstCaches {
     }
 }
 
-/// Returns lines that lead through each other in an order that no processor guesses.
+/// Returns lines that each name the next one, at changing distances: a processor does not fetch them beforehand.
 fn lines() -> Vec<ChainedLine> {
     // With this multiplier and addend a sequence modulo a power of two visits every number (Hull and Dobell, 1962).
     (0..LINES).map(|line| ChainedLine((5 * line + 131) % LINES)).collect()

@@ -131,8 +131,8 @@ impl MeasuredTraffic {
 }
 
 /// Returns the line through the mean times of groups of lengths. Lengths that hardly differ say nothing
-/// about the time of a byte: then the time is fixed. All packets together take as long by the line as they took: times
-/// that are no line, such as those of packets without data among others, would else give another utilization.
+/// about the time of a byte: then the time is fixed. The line is scaled so that all packets together take as long by it
+/// as they took. Without that, utilization is predicted wrongly where the times do not lie on a line.
 fn line(served: &[(u32, u64)], own: f64) -> CostLine {
     let mut served = served.to_vec();
     served.sort_unstable();
@@ -258,7 +258,7 @@ mod tests {
         assert!((line.fixed_ns - 103.5).abs() < 0.1 && line.per_byte_ns == 0.0, "{line:?}");
     }
 
-    /// Short packets take a sixth of the time of packets that are twice as long: no line fits both.
+    /// Short packets take a sixth of the time of packets that are twice as long, so the line goes through zero.
     #[test]
     fn all_packets_together_take_as_long_by_the_line() {
         let served: Vec<(u32, u64)> = (0..1_600).map(|at| if at % 4 == 0 { (120, 630) } else { (60, 130) }).collect();

@@ -188,9 +188,9 @@ pub fn validate(
         offered_pps = Some(rate);
     }
     let mut validated = Vec::with_capacity(policies.len());
+    others.look();
     for policy in policies {
         starting(&policy.to_string());
-        others.look();
         let mut config = RunConfig { policy: policy.clone(), ..config.clone() };
         let runs = (*runs).max(2);
         validated.push(if *measures {
