@@ -65,6 +65,9 @@ pub(crate) fn recommend(arguments: &RecommendArguments) -> Result<ExitCode, Fail
         plot.write(&recommendation.load_plot().svg().file())?;
     }
     Output::of(&common.output).answer(&recommendation, || text(&recommendation, arguments.details))?;
+    for warning in recommendation.verified.iter().flat_map(|verified| &verified.warnings) {
+        output::say(&format!("humpyard: {warning}"));
+    }
     if let Some(damage) = &recommendation.damage {
         output::say(&format!("humpyard: {damage}"));
     }

@@ -13,6 +13,7 @@ mod host;
 mod machine;
 mod matrix;
 mod missing;
+pub(crate) mod others;
 mod packets;
 mod page;
 mod plots;

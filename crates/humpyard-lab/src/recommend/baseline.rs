@@ -60,8 +60,8 @@ pub struct BaselineFigure {
     pub figure: String,
     /// Median of the live runs.
     pub live: f64,
-    /// Greatest ratio between a live run and the median, or its inverse, minus 1. 0: all runs are
-    /// equal.
+    /// Ratio between the median of the live runs and the quartile that is farther from it, or its
+    /// inverse, minus 1. 0: most runs are equal.
     pub spread: f64,
     /// Value in the simulation, with times multiplied by `factor`.
     pub simulated: f64,
@@ -140,8 +140,7 @@ impl Fit {
         // Of equals the first is the nearest to 1.
         let coarse = [1.0].into_iter().chain((1..=STEPS).flat_map(|step| [STEP.powi(step), STEP.powi(-step)]));
         let mut tried = coarse.map(&mut simulated).collect::<Result<Vec<_>, LabError>>()?;
-        let mut of_runs: Vec<f64> = measured.iter().map(|run| nearest(&tried, slice::from_ref(run)).factor).collect();
-        of_runs.sort_by(f64::total_cmp);
+        let of_runs = sorted(measured.iter().map(|run| nearest(&tried, slice::from_ref(run)).factor));
         let drift = drift(&of_runs);
         let about = nearest(&tried, measured).factor;
         let fine = [-2, -1, 1, 2].map(|step| about * FINE.powi(step)).map(simulated);
@@ -153,9 +152,15 @@ impl Fit {
 
 /// Returns the drift of runs with these factors, in ascending order.
 fn drift(factors: &[f64]) -> f64 {
-    let (last, median) = (factors.len() - 1, factors[factors.len() / 2]);
-    let quartiles = factors[last - last / 4] / factors[last / 4];
-    quartiles.max(median).max(1.0 / median)
+    let (median, [lower, upper]) = (factors[factors.len() / 2], quartiles(factors));
+    (upper / lower).max(median).max(1.0 / median)
+}
+
+/// Returns the lower and the upper quartile of values in ascending order. Of less than five, these are the least and the
+/// greatest.
+fn quartiles(values: &[f64]) -> [f64; 2] {
+    let last = values.len() - 1;
+    [values[last / 4], values[last - last / 4]]
 }
 
 /// Returns the simulation that is nearest to the median of live runs.
@@ -174,15 +179,21 @@ fn distance(simulated: &MeasuredFigures, measured: &[MeasuredFigures]) -> f64 {
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let values = sorted(values);
+    values[values.len() / 2]
+}
+
+fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    values
 }
 
 impl BaselineFigure {
     fn of(bound: &Bound, measured: &[MeasuredFigures], simulated: &MeasuredFigures) -> Self {
         let figure = &bound.figure;
-        let live = median(measured.iter().map(|figures| figure.of(figures)));
+        let runs = sorted(measured.iter().map(|measured| figure.of(measured)));
+        let live = runs[runs.len() / 2];
         let least = if figure.kind() == Kind::Fraction { FEW } else { 0.0 };
         let times = |value: f64| match (value.max(least), live.max(least)) {
             (one, other) if one == other => 0.0,
@@ -192,7 +203,7 @@ impl BaselineFigure {
         Self {
             figure: figure.to_string(),
             live,
-            spread: measured.iter().map(|figures| times(figure.of(figures))).fold(0.0, f64::max),
+            spread: quartiles(&runs).map(times).into_iter().fold(0.0, f64::max),
             simulated,
             error: times(simulated),
         }
@@ -217,11 +228,10 @@ impl Baseline {
         )
     }
 
-    /// Returns how far the prediction of a figure may be off, as it is here: the number of times less 1.
-    pub(super) fn uncertainty(&self, goal: &Goal, bound: &Bound) -> f64 {
-        let at = goal.bounds.iter().position(|one| one == bound);
-        let figure = at.and_then(|at| self.figures.get(at));
-        figure.map_or(0.0, |figure| figure.error.max(figure.spread))
+    /// Returns the figure that is bounded.
+    pub(super) fn figure(&self, goal: &Goal, bound: &Bound) -> Option<&BaselineFigure> {
+        let at = goal.bounds.iter().position(|one| one == bound)?;
+        self.figures.get(at)
     }
 }
 
@@ -247,6 +257,10 @@ mod tests {
         let figure = of(50.0);
         assert_eq!((figure.live, figure.spread, figure.error), (100.0, 0.25, 1.0));
         assert_eq!(of(200.0).error, 1.0);
+        let nine = [50.0, 80.0, 90.0, 95.0, 100.0, 101.0, 110.0, 150.0, f64::INFINITY].map(p99);
+        let figure = BaselineFigure::of(&goal.bounds[0], &nine, &p99(100.0));
+        assert_eq!(figure.live, 100.0);
+        assert!((figure.spread - (1.0 / 0.9 - 1.0)).abs() < 1e-9, "two runs in nine say nothing: {figure:?}");
         let lost = |part| MeasuredFigures { loss: part, ..p99(100.0) };
         let loss = BaselineFigure::of(&goal.bounds[1], &[lost(0.0)], &lost(5e-5));
         assert_eq!((loss.spread, loss.error), (0.0, 0.0), "so few are as good as none");

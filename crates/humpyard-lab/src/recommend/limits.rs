@@ -55,6 +55,23 @@ fn broken_by(goal: &Goal, figures: &MeasuredFigures) -> String {
     format!("{figure} {}", figure.shown(figures))
 }
 
+/// Simulates a policy with packets that come this many times as fast, on this many cores. Returns the worst of all seeds.
+///
+/// # Errors
+/// What keeps a simulation from being run, and being interrupted.
+pub(super) fn worst(
+    trials: &Trials<'_>,
+    policy: &PolicySpec,
+    (times, cores): (f64, usize),
+    what: &str,
+    progress: Progress<'_>,
+) -> Result<MeasuredFigures, LabError> {
+    let seeded: Vec<Trial<'_>> =
+        (0..SEEDS).map(|seed| Trial { times, cores, seed, ..Trial::whole(policy, trials.config) }).collect();
+    let found = trials.run(&seeded, what, progress)?;
+    Ok(found.into_iter().reduce(MeasuredFigures::worse).unwrap_or_default())
+}
+
 /// Finds how far a policy keeps a goal. `holds` says whether it does as asked for.
 ///
 /// # Errors
@@ -66,12 +83,7 @@ pub(super) fn limits(
     holds: bool,
     progress: Progress<'_>,
 ) -> Result<Limits, LabError> {
-    let mut worst = |times: f64, cores: usize| -> Result<MeasuredFigures, LabError> {
-        let seeded: Vec<Trial<'_>> =
-            (0..SEEDS).map(|seed| Trial { times, cores, seed, ..Trial::whole(policy, trials.config) }).collect();
-        let found = trials.run(&seeded, WHAT, &mut *progress)?;
-        Ok(found.into_iter().reduce(MeasuredFigures::worse).unwrap_or_default())
-    };
+    let mut worst = |times: f64, cores: usize| worst(trials, policy, (times, cores), WHAT, &mut *progress);
     let asked = trials.config.cores;
     let (kept_at, broken_at) = load_limit(holds, |times| {
         let figures = worst(times, asked)?;

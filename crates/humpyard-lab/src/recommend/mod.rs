@@ -33,7 +33,6 @@ use core::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
 use humpyard_policies::spec::PolicySpec;
-use humpyard_runtime::processors;
 use humpyard_services::Factory;
 use serde::Serialize;
 
@@ -302,10 +301,7 @@ pub fn recommend(
     };
     let vacuous = vacuous::vacuous(goal, config, lasted, &found.worst, candidates.len());
     let reason = reason(goal, advice, winner, hashing, candidates.len(), config.cores, outlook.cores_needed.as_ref());
-    let host = config.assumed.as_ref();
-    let here = processors().len().max(1);
-    let promised = (&chosen.figures, &outlook.limits);
-    let certainty = certainty::certainty(goal, promised, host, baseline.as_ref(), here, config.cores);
+    let certainty = certainty::certainty(&trials, goal, chosen, baseline.as_ref(), progress)?;
     let finalist = |ranked: &Ranked<'_>| finalist(goal, ranked);
     Ok(Recommendation {
         goal: goal.clone(),

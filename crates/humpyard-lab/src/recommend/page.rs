@@ -26,6 +26,7 @@ pub(super) fn page(said: &Recommendation, command: &str) -> Markup {
             @if let Some(verified) = &said.verified {
                 p { (capital(&verified.finding)) "." }
                 (verifications(said, verified))
+                @for warning in &verified.warnings { p { strong { (capital(warning)) "." } } }
             }
             @if let Some(run) = said.command.as_ref().filter(|_| said.is_kept()) { pre { (run) } }
         }

@@ -13,6 +13,7 @@ use super::scope::Scopes;
 use super::{Goal, Recommendation, fixed};
 use crate::LabError;
 use crate::calibrate::distance::SteadyRuns;
+use crate::calibrate::others::Others;
 use crate::choice::assumed::HERE;
 use crate::choice::host::Host;
 use crate::choice::rate::Rate;
@@ -28,9 +29,9 @@ use crate::run::{run_live, simulate};
 const LONGEST: Time = Time::from_ns(10_000_000_000);
 /// Live runs of each policy, at least and at most. The run with the median score counts.
 const RUNS: (usize, usize) = (3, 9);
-/// Runs of each policy go on until they took this time together: one stop of the machine is much of a
-/// short run.
-const TOGETHER: Duration = Duration::from_secs(2);
+/// Runs of each policy go on until they took this time together. One stop of the machine is much of a short run, and the
+/// speed of a virtual machine changes for seconds.
+const TOGETHER: Duration = Duration::from_secs(6);
 /// Threads, caches and memory are new to a run at its start. Packets of this time are not measured, but of a short run
 /// only those of a tenth.
 const WARM_UP: Duration = Duration::from_millis(50);
@@ -74,6 +75,10 @@ pub struct Verification {
     pub holds: bool,
     /// The result, in a sentence.
     pub finding: String,
+    /// What used the processors meanwhile, beside these runs, one sentence each. Left out: too
+    /// little to matter.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// Returns why a recommendation for this configuration cannot be held against live runs here.
@@ -113,15 +118,19 @@ pub fn verify(
     let mut names = vec![said.policy.as_str()];
     names.extend(said.hashing.as_ref().map(|hashing| hashing.policy.as_str()).filter(|&name| name != said.policy));
     let mut policies = Vec::with_capacity(names.len());
+    let mut others = Others::begin();
+    others.look();
     for name in names {
         starting(&format!("live {name}"));
         let config = RunConfig { policy: name.parse()?, ..config.clone() };
         policies.push(verify_policy(&config, &said.goal, &scopes, control)?);
+        others.look();
     }
     let first = &policies[0];
     let holds = 2 * first.held > first.runs;
     let packets = config.packets.unwrap_or_default();
-    Ok(Verification { packets, holds, finding: finding(&said.goal, first, holds), policies })
+    let finding = finding(&said.goal, first, holds);
+    Ok(Verification { packets, holds, finding, policies, warnings: others.warnings() })
 }
 
 /// Returns the configuration with the packets of a live run, at the times that they have among those that

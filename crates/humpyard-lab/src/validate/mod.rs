@@ -8,7 +8,6 @@
 
 mod against;
 mod decisions;
-mod others;
 mod page;
 #[cfg(test)]
 mod recorder;
@@ -24,10 +23,10 @@ use serde::Serialize;
 pub use against::{Drift, SavedValidation};
 use decisions::DecisionRecorder;
 pub use decisions::{DecisionsCompared, FirstDifference};
-use others::Others;
 
 use crate::LabError;
 use crate::calibrate::distance::SteadyRuns;
+use crate::calibrate::others::Others;
 use crate::calibrate::{all_due, measure_on_traffic};
 use crate::choice::assumed::{AssumedHost, IDEAL};
 use crate::choice::host::Host;

@@ -5,7 +5,7 @@ use core::time::Duration;
 use humpyard_wire::{ProcessorCount, processors};
 use nix::time::{ClockId, clock_gettime};
 
-use crate::calibrate::first_cache::{FirstCaches, SlowLooks};
+use super::first_cache::{FirstCaches, SlowLooks};
 
 /// The part of the processors that others must use for a warning. A quiet machine's own work is below 1 %.
 const TOLD: f64 = 0.05;
@@ -26,7 +26,7 @@ struct MachineTimes {
 
 /// Looks at what others do, from now on.
 #[derive(Clone, Debug)]
-pub(super) struct Others {
+pub(crate) struct Others {
     /// `None`: the kernel does not tell.
     began: Option<MachineTimes>,
     caches: FirstCaches,
@@ -34,17 +34,17 @@ pub(super) struct Others {
 
 impl Others {
     /// Begins, without a look at the cores.
-    pub(super) fn begin() -> Self {
+    pub(crate) fn begin() -> Self {
         Self { began: MachineTimes::now(), caches: FirstCaches::default() }
     }
 
     /// Looks at the cores, for 0.2 s, while this program does nothing else.
-    pub(super) fn look(&mut self) {
+    pub(crate) fn look(&mut self) {
         self.caches.look();
     }
 
     /// Says what others did meanwhile. Empty: too little to matter.
-    pub(super) fn warnings(&self) -> Vec<String> {
+    pub(crate) fn warnings(&self) -> Vec<String> {
         let since = self.began.zip(MachineTimes::now()).map(|(began, now)| now.since(began));
         let mut warnings = since.map_or_else(Vec::new, MachineTimes::warnings);
         warnings.extend(slow_cores(self.caches.slow()));
