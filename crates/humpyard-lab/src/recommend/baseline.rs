@@ -60,6 +60,10 @@ pub struct BaselineFigure {
     pub figure: String,
     /// Median of the live runs.
     pub live: f64,
+    /// Value in each live run, in ascending order. Infinite (in JSON: null) if too many packets were
+    /// lost.
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<Option<f64>>"))]
+    pub runs: Vec<f64>,
     /// Ratio between the median of the live runs and the quartile that is farther from it, or its
     /// inverse, minus 1. 0: most runs are equal.
     pub spread: f64,
@@ -194,7 +198,7 @@ impl BaselineFigure {
         let figure = &bound.figure;
         let runs = sorted(measured.iter().map(|measured| figure.of(measured)));
         let live = runs[runs.len() / 2];
-        let least = if figure.kind() == Kind::Fraction { FEW } else { 0.0 };
+        let least = least(figure.kind());
         let times = |value: f64| match (value.max(least), live.max(least)) {
             (one, other) if one == other => 0.0,
             (one, other) => (one / other).max(other / one) - 1.0,
@@ -206,8 +210,24 @@ impl BaselineFigure {
             spread: quartiles(&runs).map(times).into_iter().fold(0.0, f64::max),
             simulated,
             error: times(simulated),
+            runs,
         }
     }
+
+    /// Returns the quartiles that live runs of a policy must be expected to have: those of plain hashing, as many times as
+    /// large as the simulated value of the policy is compared with that of plain hashing. `None`: there is no such ratio,
+    /// for plain hashing drops too many packets.
+    pub(super) fn expected(&self, kind: Kind, policy: f64, hashing: f64) -> Option<[f64; 2]> {
+        let least = least(kind);
+        let (policy, hashing) = (policy.max(least), hashing.max(least));
+        let ratio = if policy == hashing { 1.0 } else { policy / hashing };
+        (ratio > 0.0 && !ratio.is_nan()).then(|| quartiles(&self.runs).map(|run| run.max(least) * ratio))
+    }
+}
+
+/// Returns the least value of a figure that differs from none.
+fn least(kind: Kind) -> f64 {
+    if kind == Kind::Fraction { FEW } else { 0.0 }
 }
 
 impl Baseline {
@@ -266,6 +286,23 @@ mod tests {
         assert_eq!((loss.spread, loss.error), (0.0, 0.0), "so few are as good as none");
         let nothing = BaselineFigure::of(&goal.bounds[0], &[p99(f64::INFINITY)], &p99(f64::INFINITY));
         assert_eq!(nothing.error, 0.0);
+    }
+
+    #[test]
+    fn live_runs_of_hashing_are_scaled_to_another_policy() {
+        let goal: Goal = "p99<1ms,loss<1%".parse().unwrap();
+        let live = [p99(90.0), p99(100.0), p99(130.0)];
+        let of_p99 = BaselineFigure::of(&goal.bounds[0], &live, &p99(50.0));
+        let expected = |policy, hashing| of_p99.expected(Kind::Time, policy, hashing);
+        assert_eq!(expected(70.0, 70.0), Some([90.0, 130.0]), "the policy is plain hashing");
+        assert_eq!(expected(35.0, 70.0), Some([45.0, 65.0]));
+        assert_eq!(expected(f64::INFINITY, 70.0), Some([f64::INFINITY; 2]));
+        assert_eq!(expected(f64::INFINITY, f64::INFINITY), Some([90.0, 130.0]));
+        assert_eq!(expected(35.0, f64::INFINITY), None);
+        let none = MeasuredFigures::default();
+        let of_loss = BaselineFigure::of(&goal.bounds[1], &[none.clone()], &none);
+        assert_eq!(of_loss.expected(Kind::Fraction, 0.05, 0.0), Some([0.05; 2]), "hashing loses nothing, and it does");
+        assert_eq!(of_loss.expected(Kind::Fraction, 0.0, 0.0), Some([FEW; 2]));
     }
 
     #[test]

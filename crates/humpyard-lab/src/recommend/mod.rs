@@ -301,7 +301,7 @@ pub fn recommend(
     };
     let vacuous = vacuous::vacuous(goal, config, lasted, &found.worst, candidates.len());
     let reason = reason(goal, advice, winner, hashing, candidates.len(), config.cores, outlook.cores_needed.as_ref());
-    let certainty = certainty::certainty(&trials, goal, chosen, baseline.as_ref(), progress)?;
+    let certainty = certainty::certainty(&trials, goal, (chosen, hashing), baseline.as_ref(), progress)?;
     let finalist = |ranked: &Ranked<'_>| finalist(goal, ranked);
     Ok(Recommendation {
         goal: goal.clone(),
