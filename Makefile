@@ -44,7 +44,7 @@ help:
 	@echo "make bench-wire  forward between interfaces, in turn with DPDK's testpmd and the kernel (half an hour, root; ARGUMENTS=...)"
 	@echo "make bench-python  time simulations from Python in turn with the command line (two minutes after the builds)"
 	@echo "make validate  hold the simulator against live runs, in a hundred cells (half an hour, alone on the machine; ARGUMENTS=...)"
-	@echo "make promises  hold recommend against captures of real programs, made on the spot (half an hour, alone; root)"
+	@echo "make promises  hold recommend against captures of real programs, made on the spot (three quarters of an hour, alone; root)"
 	@echo "make check-release  check what is published: each crate alone, packages, licences, duplicates, instructions of simulations from Python (half an hour the first time; ARGUMENTS=--no-verify: less)"
 	@echo "make install  build the library for C alone, and install it with header and pkg-config file (DESTDIR=, PREFIX=, LIBDIR=)"
 	@echo "make clean    remove everything built"
