@@ -194,7 +194,7 @@ fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
 }
 
 impl BaselineFigure {
-    fn of(bound: &Bound, measured: &[MeasuredFigures], simulated: &MeasuredFigures) -> Self {
+    pub(super) fn of(bound: &Bound, measured: &[MeasuredFigures], simulated: &MeasuredFigures) -> Self {
         let figure = &bound.figure;
         let runs = sorted(measured.iter().map(|measured| figure.of(measured)));
         let live = runs[runs.len() / 2];
