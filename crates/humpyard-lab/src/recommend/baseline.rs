@@ -160,8 +160,8 @@ fn drift(factors: &[f64]) -> f64 {
     (upper / lower).max(median).max(1.0 / median)
 }
 
-/// Returns the lower and the upper quartile of values in ascending order. Of less than five, these are the least and the
-/// greatest.
+/// Returns the lower and the upper quartile of values in ascending order. Of less than five, these are the least and
+/// the greatest.
 fn quartiles(values: &[f64]) -> [f64; 2] {
     let last = values.len() - 1;
     [values[last / 4], values[last - last / 4]]
@@ -214,9 +214,9 @@ impl BaselineFigure {
         }
     }
 
-    /// Returns the quartiles that live runs of a policy must be expected to have: those of plain hashing, as many times as
-    /// large as the simulated value of the policy is compared with that of plain hashing. `None`: there is no such ratio,
-    /// for plain hashing drops too many packets.
+    /// Returns the quartiles that live runs of a policy must be expected to have: those of plain hashing, as many
+    /// times as large as the simulated value of the policy is compared with that of plain hashing. `None`: there is
+    /// no such ratio, for plain hashing drops too many packets.
     pub(super) fn expected(&self, kind: Kind, policy: f64, hashing: f64) -> Option<[f64; 2]> {
         let least = least(kind);
         let (policy, hashing) = (policy.max(least), hashing.max(least));
@@ -300,7 +300,7 @@ mod tests {
         assert_eq!(expected(f64::INFINITY, f64::INFINITY), Some([90.0, 130.0]));
         assert_eq!(expected(35.0, f64::INFINITY), None);
         let none = MeasuredFigures::default();
-        let of_loss = BaselineFigure::of(&goal.bounds[1], &[none.clone()], &none);
+        let of_loss = BaselineFigure::of(&goal.bounds[1], slice::from_ref(&none), &none);
         assert_eq!(of_loss.expected(Kind::Fraction, 0.05, 0.0), Some([0.05; 2]), "hashing loses nothing, and it does");
         assert_eq!(of_loss.expected(Kind::Fraction, 0.0, 0.0), Some([FEW; 2]));
     }

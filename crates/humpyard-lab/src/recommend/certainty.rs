@@ -5,10 +5,10 @@
 //! prediction. Where live runs of plain hashing differ more from each other, that is the limit, but at most twice the
 //! aim.
 //!
-//! A promise is about most live runs. Plain hashing ran live before the search, three to nine times, on the same traffic.
-//! If these runs fare as promised but for a quarter of them, it is sure; another policy is compared with plain hashing by
-//! simulation. If all parts of runs that fare so are equally likely beforehand, and runs are independent, then most runs
-//! fare so with a probability of .89 to .98.
+//! A promise is about most live runs. Plain hashing ran live before the search, three to nine times, on the same
+//! traffic. If these runs fare as promised but for a quarter of them, it is sure; another policy is compared with
+//! plain hashing by simulation. If all parts of runs that fare so are equally likely beforehand, and runs are
+//! independent, then most runs fare so with a probability of .89 to .98.
 
 use humpyard_runtime::processors;
 
@@ -108,8 +108,8 @@ impl OffSpeed {
         Ok(Self { factor, figures })
     }
 
-    /// Returns the value of a figure. Where everything takes `factor` times as long, all is as in the simulation, but as
-    /// if time passed that much more slowly.
+    /// Returns the value of a figure. Where everything takes `factor` times as long, all is as in the simulation, but
+    /// as if time passed that much more slowly.
     fn value(&self, figure: &GoalFigure) -> f64 {
         let value = figure.of(&self.figures);
         match figure.kind() {
@@ -242,7 +242,8 @@ mod tests {
         assert_eq!(near("p99<100us", 70e3), None);
         assert_eq!(
             near("p99<100us", 81e3).unwrap(),
-            "the simulated p99, 81.0 us, is within 25.0 % of its bound, and predictions of live runs are no nearer than that"
+            "the simulated p99, 81.0 us, is within 25.0 % of its bound, and predictions of live runs are no nearer \
+             than that"
         );
         assert!(near("p99<100us", 120e3).is_some() && near("p99<100us", 130e3).is_none());
         assert!(near("throughput>1M", 1.05e6).is_some() && near("throughput>1M", 1.2e6).is_none());

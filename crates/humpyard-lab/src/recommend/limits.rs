@@ -55,7 +55,8 @@ fn broken_by(goal: &Goal, figures: &MeasuredFigures) -> String {
     format!("{figure} {}", figure.shown(figures))
 }
 
-/// Simulates a policy with packets that come this many times as fast, on this many cores. Returns the worst of all seeds.
+/// Simulates a policy with packets that come this many times as fast, on this many cores. Returns the worst of all
+/// seeds.
 ///
 /// # Errors
 /// What keeps a simulation from being run, and being interrupted.

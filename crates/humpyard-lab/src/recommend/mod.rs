@@ -234,11 +234,11 @@ pub struct Recommendation {
     pub cores_needed: Option<CoresNeeded>,
     /// The extent of the search.
     pub search: Searched,
-    /// Why a live run may keep the goal where the simulation breaks it, or the reverse. `None`:
-    /// validated predictions give no doubt, or the host is ideal.
+    /// Why a live run may keep the goal where the simulation breaks it, or the reverse. `None`: live
+    /// runs of plain hashing and predictions give no doubt, or the host is ideal.
     pub not_sure: Option<String>,
-    /// The figure so near to its bound that a live run may be on the other side, even if the
-    /// prediction is accurate. `None`: no figure is so near.
+    /// A figure that a live run may have on the other side of its bound, within the limit of
+    /// predictions. `None`: there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub close: Option<String>,
     /// Live and simulated runs of plain hashing before the search. `None`: nothing was run live.

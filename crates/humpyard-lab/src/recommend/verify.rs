@@ -29,8 +29,8 @@ use crate::run::{run_live, simulate};
 const LONGEST: Time = Time::from_ns(10_000_000_000);
 /// Live runs of each policy, at least and at most. The run with the median score counts.
 const RUNS: (usize, usize) = (3, 9);
-/// Runs of each policy go on until they took this time together. One stop of the machine is much of a short run, and the
-/// speed of a virtual machine changes for seconds.
+/// Runs of each policy go on until they took this time together. One stop of the machine is much of a short run, and
+/// the speed of a virtual machine changes for seconds.
 const TOGETHER: Duration = Duration::from_secs(6);
 /// Threads, caches and memory are new to a run at its start. Packets of this time are not measured, but of a short run
 /// only those of a tenth.
