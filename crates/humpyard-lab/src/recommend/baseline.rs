@@ -160,7 +160,7 @@ fn drift(factors: &[f64]) -> f64 {
     (upper / lower).max(median).max(1.0 / median)
 }
 
-/// Returns the lower and the upper quartile of values in ascending order. Of less than five, these are the least and
+/// Returns the lower and the upper quartile of values in ascending order. Of fewer than five, these are the least and
 /// the greatest.
 fn quartiles(values: &[f64]) -> [f64; 2] {
     let last = values.len() - 1;
