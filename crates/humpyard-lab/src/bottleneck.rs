@@ -60,14 +60,18 @@ pub(crate) fn remedy(workers: usize, dispatchers: usize) -> String {
     }
 }
 
-/// Names what helps a simulation whose dispatcher, that of the assumed host, has no time left.
-pub(crate) fn simulated_remedy(cores: usize) -> String {
+/// Names what helps a simulation whose busiest dispatcher has no time left. `dispatchers` is their number.
+pub(crate) fn simulated_remedy(cores: usize, dispatchers: usize) -> String {
     let fewer = "offer fewer packets (--load, --multiplier)";
     let faster = "name a faster host (--host FILE)";
-    if cores == 0 {
+    if cores == 0 || dispatchers == 0 {
         return format!("{fewer}, or {faster}");
     }
-    format!("{fewer}, {faster}, or run to completion (--cores 0; live: run --workers 0)")
+    let more = match dispatchers + 1 {
+        more if more <= cores => format!("have --dispatchers {more} (0 for hrw or conn)"),
+        _ => faster.to_owned(),
+    };
+    format!("{fewer}, {more}, or run to completion (--cores 0; live: run --workers 0)")
 }
 
 /// Names the dispatcher of an assumed host as the bottleneck of a simulation: it was busy for more than 95 % of the time, and its
@@ -81,8 +85,19 @@ fn simulated(run: &RunResult, busy: f64) -> Option<String> {
     let (busy, worked) = (percent(busy), percent(utilization));
     let beside =
         if run.cores == 0 { format!("{worked} with the services' work") } else { format!("its cores {worked}") };
-    let remedy = simulated_remedy(run.cores);
-    Some(format!("the dispatcher is the bottleneck: busy {busy} of the time, {beside}; {remedy}"))
+    let remedy = simulated_remedy(run.cores, run.dispatchers);
+    let name = if run.dispatchers == 1 { "the dispatcher" } else { "the busiest dispatcher" };
+    Some(format!("{name} is the bottleneck: busy {busy} of the time, {beside}; {remedy}"))
+}
+
+/// Names the reader as the bottleneck of a simulation, which deals out the packets of all dispatchers.
+fn reader_full(run: &RunResult, busy: f64) -> String {
+    let (busy, dispatchers) = (percent(busy), run.dispatchers);
+    format!(
+        "the reader is the bottleneck: busy {busy} of the time, for {dispatchers} dispatchers; more of them do not \
+         help: offer fewer packets (--load, --multiplier), name a faster host (--host FILE), or have no dispatcher \
+         (--dispatchers 0)"
+    )
 }
 
 /// The busiest of the dispatchers that are bottlenecks, in words.
@@ -96,11 +111,12 @@ fn first(judged: &[Judged]) -> Option<String> {
 /// In a simulation it is that of the assumed host. In a live run it is one where it was busy for more than 95 % of at least 100 ms, and either its workers for less than 80 %, or packets were
 /// due for 20 ms before it took them in, or its interfaces lost some. Workers without a dispatcher have no such bottleneck.
 pub fn bottleneck(run: &RunResult) -> Option<String> {
-    if let Some(assumed) = &run.assumed {
-        return simulated(run, assumed.dispatcher_utilization);
-    }
     if run.dispatchers == 0 {
         return None;
+    }
+    if let Some(assumed) = &run.assumed {
+        let reader = assumed.reader_utilization.filter(|&busy| busy > FULL);
+        return reader.map(|busy| reader_full(run, busy)).or_else(|| simulated(run, assumed.dispatcher_utilization));
     }
     let missed = run.packets.dropped.get("port_missed").is_some_and(|&missed| missed > 0);
     let fell_behind = missed || run.measured.overdue_max_ns > OVERDUE_NS;

@@ -34,7 +34,7 @@ use crate::option::Takes::{Number, OneOf, Text, Time, Whole};
 use crate::option::Times::{Commas, Once, Several};
 use crate::option::{
     CORES, LIVE, LIVE_AND_SIM, LIVE_ONLY, NONE, ORDER, OptionOf, POLICY, RECORDS, RUN, RUN_AND_SIM, RunCommand,
-    SERVICES, TRAFFIC, apply, limit, list, time_of_service,
+    SERVICES, TRAFFIC, WITH_DISPATCHERS, apply, limit, list, time_of_service,
 };
 use crate::timeline::TimelineChoice;
 
@@ -602,12 +602,13 @@ pub const OPTIONS: &[RunOption] = &[
         .sets(|config, _| config.drop_privileges = false),
     RunOption::new(
         "dispatchers",
-        "Dispatchers, each with a part of workers and connections; 0: workers need none; auto: 0 where possible, else 1",
+        "Dispatchers, each with a part of workers and connections; 0: workers need none; auto: 0 where possible, \
+         else 1. In a simulation, of the --host, and auto is 1",
     )
     .takes(Text("N|auto"), Once)
     .default("auto")
-    .group(LIVE_ONLY)
-    .of(RUN)
+    .group(CORES)
+    .of(WITH_DISPATCHERS)
     .reads(crate::parts::dispatch::read)
     .shows(crate::parts::dispatch::show),
     RunOption::new(

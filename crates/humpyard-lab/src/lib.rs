@@ -34,6 +34,7 @@ mod control;
 mod costs;
 mod defaults;
 mod demo;
+mod dispatchers;
 mod environment;
 mod error;
 pub mod findings;

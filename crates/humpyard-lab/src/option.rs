@@ -349,6 +349,8 @@ pub(crate) const LIVE: &[RunCommand] = &[RunCommand::Run, RunCommand::Compare];
 pub(crate) const LIVE_AND_SIM: &[RunCommand] =
     &[RunCommand::Run, RunCommand::Sim, RunCommand::Compare, RunCommand::Why];
 pub(crate) const RUN: &[RunCommand] = &[RunCommand::Run];
+pub(crate) const WITH_DISPATCHERS: &[RunCommand] =
+    &[RunCommand::Run, RunCommand::Sim, RunCommand::Compare, RunCommand::Recommend];
 pub(crate) const RUN_AND_SIM: &[RunCommand] = &[RunCommand::Run, RunCommand::Sim];
 
 /// Places in the help.

@@ -28,6 +28,7 @@ use crate::choice::rate::Rate;
 use crate::choice::time::time;
 use crate::config::RunConfig;
 use crate::control::Control;
+use crate::dispatchers::{host_of_several, simulate_each};
 use crate::environment::Environment;
 use crate::journal::JournalFiles;
 use crate::metrics::{About, Serving};
@@ -85,6 +86,10 @@ pub(crate) fn simulate_reading(
     open: impl Fn(&RunConfig) -> Result<Box<dyn Source + Send>, TrafficError>,
 ) -> Result<RunResult, LabError> {
     several::refuse(config)?;
+    if let Some(assumed) = host_of_several(config) {
+        let pacer = pacer_reading(config, config.cores, control, &open)?.ok_or_else(setup::no_line_rate)?;
+        return simulate_each(config, assumed, control, (pacer, || open(config)));
+    }
     let services = services(config)?;
     if config.cores > 0
         && config.assumed.is_none()
@@ -169,7 +174,7 @@ fn simulated_in(
         interrupted: outcome.interrupted,
         damage: Damage::find(&result.input, outcome.damage.as_ref(), outcome.clock_jumps),
         timeline_cut,
-        assumed: AssumedResult::of(config, outcome.dispatcher),
+        assumed: outcome.dispatcher.and_then(|time| AssumedResult::of(config, time.utilization())),
         measured: Measured {
             swap_pause_max_ns: outcome.swap_pause_max.as_nanos() as u64,
             ..timings(&result, outcome.wall, &outcome.decision)
@@ -386,6 +391,7 @@ fn live_result(
         workers: part.workers,
         packets: PacketCounts::of(part.measured.account()).with_out(&part.out),
         flows: part.flows,
+        utilization: None,
     };
     let packets = result.packets.clone().with_out(&outcome.out).with_ports(&outcome.received);
     Ok(RunResult {
@@ -461,7 +467,7 @@ impl Drop for Over<'_> {
 
 /// What both drivers' results have from the configuration and the measurements, of each dispatcher, and from the packets lost outside; the
 /// rest is as if nothing had happened.
-fn result(
+pub(crate) fn result(
     config: &RunConfig,
     host: &'static str,
     measured: &[&AnyMeasured],
@@ -514,7 +520,7 @@ fn result(
 }
 
 /// What real time went by for, and for what.
-fn timings(result: &RunResult, wall: Duration, decision: &Histogram) -> Measured {
+pub(crate) fn timings(result: &RunResult, wall: Duration, decision: &Histogram) -> Measured {
     Measured::of(wall, decision, result.packets.arrived, busy_ns(&result.summary))
 }
 

@@ -13,6 +13,8 @@ use humpyard_traffic::pace::{ClockJumps, Pacer};
 use humpyard_traffic::source::Source;
 use humpyard_traffic::{Digest, Digester, Headers, Numbered, NumberedFlows, TrafficError, Tunnels};
 
+use crate::part::Part;
+
 /// Packets of each batch but the last.
 pub(crate) const BATCH: usize = 512;
 /// Batches that are read without a thread: for fewer, a thread does not pay.
@@ -33,6 +35,8 @@ pub(crate) struct Ahead {
     before: Pacer,
     reader: Reader,
     flows: Option<Arc<dyn NumberedFlows>>,
+    /// Packets of the source in the batches before, for all dispatchers.
+    passed: u64,
 }
 
 /// The headers of a frame, and their hashes.
@@ -46,8 +50,12 @@ pub(crate) struct Heading {
 #[derive(Default)]
 struct Batch {
     packets: Vec<Numbered>,
-    /// When each of them arrives.
+    /// When each of them is there.
     arrivals: Vec<Time>,
+    /// When each of them arrived at the reader that deals them out; empty if there is none.
+    read: Vec<Time>,
+    /// Packets of the source, for all dispatchers.
+    of_source: usize,
     /// The headings of the packets, if the source does not number its flows.
     headings: Vec<Heading>,
     /// The pacer, as it is after the packets of the batch.
@@ -59,7 +67,7 @@ struct Batch {
 
 enum Reader {
     /// The simulation's thread reads them; this number of batches is still to be read so.
-    Here(Filler, usize),
+    Here(Box<Filler>, usize),
     There(There),
     /// The source has ended.
     Over,
@@ -77,9 +85,33 @@ struct There {
 
 impl Batch {
     fn clear(&mut self) {
+        self.of_source = 0;
         self.packets.clear();
         self.arrivals.clear();
+        self.read.clear();
         self.headings.clear();
+    }
+}
+
+impl Batch {
+    /// Keeps the packets of a part alone.
+    fn keep(&mut self, part: &mut Part, flows: Option<&dyn NumberedFlows>) {
+        let mut kept = 0;
+        for at in 0..self.packets.len() {
+            let (packet, arrival) = (self.packets[at], self.arrivals[at]);
+            let of_flow = flows.map(|flows| flows.headers(packet.flow));
+            let headers = of_flow.as_ref().unwrap_or_else(|| &self.headings[at].headers);
+            let Some(there) = part.next(arrival, headers) else { continue };
+            (self.packets[kept], self.arrivals[kept]) = (packet, there);
+            self.read.push(arrival);
+            if flows.is_none() {
+                self.headings[kept] = self.headings[at];
+            }
+            kept += 1;
+        }
+        self.packets.truncate(kept);
+        self.arrivals.truncate(kept);
+        self.headings.truncate(kept);
     }
 }
 
@@ -90,18 +122,27 @@ struct Filler {
     tunnels: Tunnels,
     digester: Digester,
     frame: Frame,
-    /// Whether the source numbers its flows, and no tunnels are opened.
-    is_numbered: bool,
+    /// The flows of the source, if it numbers them and no tunnels are opened.
+    flows: Option<Arc<dyn NumberedFlows>>,
+    /// The part of the packets that is wanted. `None`: all.
+    part: Option<Part>,
 }
 
 impl Ahead {
-    /// Packets of this source, the innermost in these tunnels, which arrive at this pace.
-    pub(crate) fn new(source: Box<dyn Source + Send>, pacer: Pacer, tunnels: Tunnels, digester: Digester) -> Self {
+    /// Packets of this source, the innermost in these tunnels, which arrive at this pace; of all of them or a part.
+    pub(crate) fn new(
+        source: Box<dyn Source + Send>,
+        pacer: Pacer,
+        tunnels: Tunnels,
+        digester: Digester,
+        part: Option<Part>,
+    ) -> Self {
         let batch = Batch { progress: source.progress(), ..Batch::default() };
         let flows = source.numbered_flows().filter(|_| tunnels == Tunnels::NONE);
-        let (before, is_numbered) = (pacer.clone(), flows.is_some());
-        let filler = Filler { source, pacer, tunnels, digester, frame: Frame::default(), is_numbered };
-        Self { batch, at: 0, before, reader: Reader::Here(filler, ALONE), flows }
+        let before = pacer.clone();
+        let frame = Frame::default();
+        let filler = Box::new(Filler { source, pacer, tunnels, digester, frame, flows: flows.clone(), part });
+        Self { batch, at: 0, before, reader: Reader::Here(filler, ALONE), flows, passed: 0 }
     }
 
     /// The flows of the source, if they have the numbers that its packets give.
@@ -139,8 +180,23 @@ impl Ahead {
         if self.flows.is_some() { &self.batch.packets[self.at..] } else { &[] }
     }
 
-    /// How often the clock of the source jumped in the packets that [`Ahead::next`] gave.
+    /// Returns when the packet that [`Ahead::next`] moved to last arrived, which is there at this time.
+    #[inline(always)]
+    pub(crate) fn arrived(&self, there: Time) -> Time {
+        self.batch.read.get(self.at - 1).copied().unwrap_or(there)
+    }
+
+    /// Returns the number of packets of the source up to the end of the batch, for all dispatchers.
+    pub(crate) fn passed(&self) -> u64 {
+        self.passed + self.batch.of_source as u64
+    }
+
+    /// How often the clock of the source jumped in the packets that [`Ahead::next`] gave. Of a part: in all packets up
+    /// to the end of the batch.
     pub(crate) fn jumps(&self) -> ClockJumps {
+        if self.batch.of_source > self.batch.packets.len() {
+            return self.batch.pacer.as_ref().unwrap_or(&self.before).jumps();
+        }
         let mut pacer = self.before.clone();
         let given = &self.batch.packets[..self.at];
         pacer.add_arrivals(given.iter().map(|packet| packet.time), &mut Vec::new());
@@ -156,19 +212,20 @@ impl Ahead {
         &self.batch.headings[self.at - 1]
     }
 
-    /// Fetches the next batch after [`Ahead::next`] has reached the end of the packets at hand.
-    /// Returns false at the end of the source.
+    /// Fetches the next batch after [`Ahead::next`] has reached the end of the packets at hand. A batch of a part may
+    /// have none. Returns false at the end of the source.
     ///
     /// # Errors
     /// The source is damaged after the packets that it gave. Then it has ended.
     #[cold]
     pub(crate) fn turn(&mut self) -> Result<bool, TrafficError> {
         self.at = 0;
+        self.passed = self.passed();
         if let Some(pacer) = self.batch.pacer.take() {
             self.before = pacer;
         }
         self.batch.clear();
-        while self.batch.packets.is_empty() {
+        while self.batch.of_source == 0 {
             if let Some(end) = self.batch.end.take() {
                 self.reader = Reader::Over;
                 return end.map(|()| false);
@@ -217,13 +274,13 @@ impl Ahead {
 
 impl There {
     /// Starts a thread, and returns a sender for its filler. `None`: a thread would not help.
-    fn new() -> Option<(Self, Sender<Filler>)> {
+    fn new() -> Option<(Self, Sender<Box<Filler>>)> {
         if thread::available_parallelism().map_or(1, usize::from) < 2 {
             return None;
         }
         let (filled, full) = channel();
         let (empty, emptied) = channel();
-        let (hand_over, handed_over) = channel::<Filler>();
+        let (hand_over, handed_over) = channel::<Box<Filler>>();
         let run = move || handed_over.recv().map_or((), |filler| filler.run(&emptied, &filled));
         let thread = thread::Builder::new().spawn(run).ok()?;
         let mut there = Self { full, empty, used: Vec::with_capacity(BACK), thread };
@@ -261,8 +318,8 @@ impl Filler {
         batch.arrivals.reserve_exact(BATCH);
         while batch.packets.len() < BATCH && batch.end.is_none() {
             let room = BATCH - batch.packets.len();
-            let more =
-                if self.is_numbered { self.source.next_numbered(&mut batch.packets, room) } else { self.read(batch) };
+            let is_numbered = self.flows.is_some();
+            let more = if is_numbered { self.source.next_numbered(&mut batch.packets, room) } else { self.read(batch) };
             batch.end = match more {
                 Ok(true) => None,
                 Ok(false) => Some(Ok(())),
@@ -272,6 +329,10 @@ impl Filler {
         self.pacer.add_arrivals(batch.packets.iter().map(|packet| packet.time), &mut batch.arrivals);
         batch.pacer = Some(self.pacer.clone());
         batch.progress = self.source.progress();
+        batch.of_source = batch.packets.len();
+        if let Some(part) = &mut self.part {
+            batch.keep(part, self.flows.as_deref());
+        }
     }
 
     /// Reads a frame. Returns false at the end of the source.
@@ -323,7 +384,7 @@ mod tests {
     }
 
     fn ahead_of(source: Box<dyn Source + Send>) -> Ahead {
-        Ahead::new(source, Pacer::new(Pace::Trace), Tunnels::NONE, digester())
+        Ahead::new(source, Pacer::new(Pace::Trace), Tunnels::NONE, digester(), None)
     }
 
     /// Returns the arrival of the next packet, at hand or not.
@@ -352,6 +413,56 @@ mod tests {
             if read.len() % 100 == 0 {
                 assert_eq!(ahead.jumps(), pacer.jumps());
             }
+        }
+    }
+
+    /// The parts of several dispatchers together are all packets, each in its order, whether the source numbers its
+    /// flows or not.
+    #[test]
+    fn every_packet_is_in_one_part() {
+        let packets = 3 * ALONE * BATCH + 7;
+        for name in ["messages", "poisson:flows=50"] {
+            let separator = if name.contains(':') { ',' } else { ':' };
+            let source = || open(&format!("gen:{name}{separator}packets={packets}"), Seed(1)).unwrap();
+            let spread = humpyard_traffic::Spread::new(3, Tunnels::NONE, Seed(4));
+            let times = |part: Option<Part>| {
+                let mut ahead = Ahead::new(source(), Pacer::new(Pace::Trace), Tunnels::NONE, digester(), part);
+                let mut times = Vec::new();
+                loop {
+                    while let Some(there) = ahead.next() {
+                        assert_eq!(ahead.arrived(there), there, "its reader takes no time");
+                        times.push((there, ahead.current().length));
+                    }
+                    if !ahead.turn().unwrap() {
+                        assert_eq!(ahead.passed(), packets as u64);
+                        return times;
+                    }
+                }
+            };
+            let part = |number| Part::new(spread.clone(), (0..3).map(|other| other == number).collect());
+            let parts: Vec<_> = (0..3).map(|number| times(Some(part(number)))).collect();
+            assert!(parts.iter().all(|part| part.is_sorted_by_key(|one| one.0) && part.len() > packets / 6));
+            let mut all = parts.concat();
+            all.sort_unstable();
+            let mut whole = times(None);
+            whole.sort_unstable();
+            assert_eq!(all, whole, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_packet_is_there_when_the_reader_has_dealt_it_out() {
+        let spread = humpyard_traffic::Spread::new(1, Tunnels::NONE, Seed(4));
+        let part = Part::new(spread, vec![true]).with_reader(1e6);
+        let source = open("gen:poisson:packets=3,flows=1", Seed(1)).unwrap();
+        let mut ahead = Ahead::new(source, Pacer::new(Pace::Trace), Tunnels::NONE, digester(), Some(part));
+        assert!(ahead.next().is_none() && ahead.turn().unwrap());
+        let mut before = Time::ZERO;
+        for _ in 0..3 {
+            let there = ahead.next().unwrap();
+            let arrived = ahead.arrived(there);
+            assert_eq!(there, before.max(arrived) + Time::from_ns(1_000_000));
+            before = there;
         }
     }
 

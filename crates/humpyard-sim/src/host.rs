@@ -38,6 +38,8 @@ pub struct HostCosts {
     pub turn: f64,
     /// Time until an idle dispatcher sees a packet that has come.
     pub notice: f64,
+    /// The reader's time for a packet, where it deals packets out to several dispatchers.
+    pub deal: f64,
     /// Reading a packet, finding its flow, and deciding.
     pub take_in: f64,
     /// Each byte of a packet that is read.
@@ -524,6 +526,7 @@ mod tests {
         HostCosts {
             turn: 1_000.0,
             notice: 0.0,
+            deal: 0.0,
             take_in: 100.0,
             per_byte: 1.0,
             take_back: 40.0,

@@ -45,6 +45,7 @@ mod driver;
 mod host;
 mod interruptions;
 mod kernel;
+mod part;
 mod schedule;
 mod simulate;
 mod timing;
@@ -57,6 +58,7 @@ pub use driver::{Driven, Driver, SimulationError};
 pub use host::{Host, HostCosts, RESTED};
 pub use interruptions::{Disturbance, Interrupted, Interruptions};
 pub use kernel::{Kernel, Received, Receiver};
+pub use part::Part;
 pub use schedule::{
     Draws, DrawsRequest, Extreme, Fraction, Heavy, Schedule, ScheduleRequest, SkewedWeights, Spread, WeightLaw, draws,
     schedule,

@@ -80,6 +80,8 @@ pub struct Outcome<S, Q, A> {
     pub clock_jumps: ClockJumps,
     /// The time of the dispatcher. `None`: the machine has none.
     pub dispatcher: Option<DispatcherTime>,
+    /// Packets of the source, for all dispatchers.
+    pub read: u64,
 }
 
 /// How busy the dispatcher of a simulated host was.
@@ -89,6 +91,13 @@ pub struct DispatcherTime {
     pub worked: Time,
     /// The time of the run.
     pub lasted: Time,
+}
+
+impl DispatcherTime {
+    /// The part of the time during which the dispatcher worked, from 0 to 1.
+    pub fn utilization(&self) -> f64 {
+        self.worked.as_ns() as f64 / self.lasted.as_ns().max(1) as f64
+    }
 }
 
 /// Runs a simulation to its end: until the source is exhausted and every packet is served.
@@ -144,7 +153,7 @@ pub(crate) fn run<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
         costs: costs.clone(),
         heeds_work: !PLAIN || run.measured.scheduler().heeds_work(),
         link: run.link,
-        source: Ahead::new(run.source, run.pacer, tunnels, digester),
+        source: Ahead::new(run.source, run.pacer, tunnels, digester, timing.part.take()),
         classifier: run.classifier,
         stop: run.stop,
         progress: run.progress,
@@ -202,6 +211,7 @@ fn outcome<const PLAIN: bool, S: Steer, Q: Share, A: Allocate, C>(
         heaviest: traffic.heaviest,
         flows: traffic.classifier.flows().seen(),
         clock_jumps: traffic.source.jumps(),
+        read: traffic.source.passed(),
         measured: driven.measured,
         link: traffic.link.as_ref().map(OutputLink::outcome),
         damage: traffic.damage,
@@ -267,7 +277,7 @@ impl<const PLAIN: bool, S: Steer, Q: Share, A: Allocate> Workload<S, Q, A> for T
             self.end_idle_flows(now, measured);
         }
         self.classify(now, packet, measured)?;
-        packet.arrival = if PLAIN { now } else { self.arrival };
+        packet.arrival = if PLAIN { now } else { self.source.arrived(self.arrival) };
         if self.heeds_work {
             packet.estimate = self.costs.work(packet);
         }
@@ -345,15 +355,22 @@ impl<const PLAIN: bool, S: Steer, Q: Share, A: Allocate> Traffic<'_, PLAIN, S, Q
     #[cold]
     fn read_on(&mut self) {
         (self.arrival, self.is_dry) = (Time::MAX, true);
-        if self.arrivals.is_multiple_of(PROGRESS_EVERY) && self.is_stopped() {
-            return;
-        }
-        match self.source.turn() {
-            Ok(_) => self.classifier.look_ahead_numbered(self.source.to_come()),
-            Err(damage) => self.damage = Some(damage),
-        }
-        if let Some(arrival) = self.source.next() {
-            (self.arrival, self.is_dry) = (arrival, false);
+        // A batch has no packets if another dispatcher gets all of them.
+        while self.is_dry {
+            if self.source.passed().is_multiple_of(PROGRESS_EVERY) && self.is_stopped() {
+                return;
+            }
+            match self.source.turn() {
+                Ok(true) => self.classifier.look_ahead_numbered(self.source.to_come()),
+                Ok(false) => return,
+                Err(damage) => {
+                    self.damage = Some(damage);
+                    return;
+                }
+            }
+            if let Some(arrival) = self.source.next() {
+                (self.arrival, self.is_dry) = (arrival, false);
+            }
         }
     }
 

@@ -10,6 +10,7 @@ use humpyard_core::unit::Time;
 use crate::host::Host;
 use crate::interruptions::Interrupted;
 use crate::kernel::Kernel;
+use crate::part::Part;
 
 /// How packets get to cores, and how long they take there. By default they get there at once and
 /// take the time of the cost model.
@@ -29,6 +30,8 @@ pub struct Timing {
     /// The kernel whose processors are the cores, which replaces all fields above, including the
     /// host.
     pub kernel: Option<Kernel>,
+    /// The packets that the dispatcher of the host gets, if it is one of several. `None`: all.
+    pub part: Option<Part>,
 }
 
 impl Timing {
@@ -60,6 +63,12 @@ impl Timing {
     #[must_use]
     pub fn with_host(self, host: impl Into<Option<Host>>) -> Self {
         Self { host: host.into().map(Box::new), ..self }
+    }
+
+    /// Sets the packets that the dispatcher of the host gets, one of several. Needs a host.
+    #[must_use]
+    pub fn with_part(self, part: impl Into<Option<Part>>) -> Self {
+        Self { part: part.into(), ..self }
     }
 
     /// Sets the kernel whose processors are the cores. There is no takeover and no link with a

@@ -73,5 +73,6 @@ where
         heaviest: outcome.heaviest,
         clock_jumps: outcome.clock_jumps,
         dispatcher: outcome.dispatcher,
+        read: outcome.read,
     })
 }

@@ -40,7 +40,13 @@ impl Spread {
     /// Returns the dispatcher of this frame, from 0. O(1).
     #[inline]
     pub fn dispatcher(&self, frame: &Frame) -> usize {
-        let key = self.fields.of(&Headers::parse_inside(frame, self.tunnels).key);
+        self.dispatcher_of(&Headers::parse_inside(frame, self.tunnels))
+    }
+
+    /// Returns the dispatcher of a frame with these headers, the innermost that are looked into. O(1).
+    #[inline]
+    pub fn dispatcher_of(&self, headers: &Headers) -> usize {
+        let key = self.fields.of(&headers.key);
         ((u128::from(self.hasher.flow(&key)) * u128::from(self.dispatchers)) >> 64) as usize
     }
 }
@@ -81,6 +87,7 @@ mod tests {
             for (connection, frame) in frames {
                 let dispatcher = spread.dispatcher(frame);
                 assert!(dispatcher < dispatchers);
+                assert_eq!(spread.dispatcher_of(&Headers::parse_inside(frame, tunnels)), dispatcher);
                 assert_eq!(*of_connection.entry(connection).or_insert(dispatcher), dispatcher, "{name} {dispatchers}");
             }
         }

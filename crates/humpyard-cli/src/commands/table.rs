@@ -193,7 +193,7 @@ pub(crate) fn summary(run: &RunResult) -> String {
     ]);
     lines.push(line("offered", Offered::text(&[run.offered])));
     lines.extend(cost_lines(&run.costs, if live && !by_virtual_clock { "estimates" } else { "costs" }));
-    lines.extend(run.assumed.iter().map(host_line));
+    lines.extend(run.assumed.iter().map(|assumed| host_line(run, assumed)));
     lines.extend(packet_lines(run, live));
     lines.extend(port_lines(run));
     lines.extend(measurement_lines(run));
@@ -280,11 +280,17 @@ fn link_text(link: &LinkResult) -> String {
     )
 }
 
-/// Shows the host that a simulation assumed, and how busy its dispatcher was.
-fn host_line(assumed: &AssumedResult) -> String {
-    let AssumedResult { host, processors, dispatcher_utilization } = assumed;
-    let busy = percent(*dispatcher_utilization);
-    line("host", format!("{host}, {}, dispatcher {busy} busy", counted(*processors as u64, "processor")))
+/// Shows the host that a simulation assumed, and how busy each of its dispatchers was; without them, each core.
+fn host_line(run: &RunResult, assumed: &AssumedResult) -> String {
+    let AssumedResult { host, processors, dispatcher_utilization, reader_utilization } = assumed;
+    let each = run.dispatchers_detail.iter().filter_map(|one| one.utilization).map(percent);
+    let busy = match run.dispatchers {
+        0 => format!("no dispatcher, cores {}", each.collect::<Vec<_>>().join(", ")),
+        1 => format!("dispatcher {}", percent(*dispatcher_utilization)),
+        _ => format!("dispatchers {}", each.collect::<Vec<_>>().join(", ")),
+    };
+    let reader = reader_utilization.map_or_else(String::new, |busy| format!(", reader {}", percent(busy)));
+    line("host", format!("{host}, {}, {busy}{reader} busy", counted(*processors as u64, "processor")))
 }
 
 fn packet_lines(run: &RunResult, live: bool) -> Vec<String> {

@@ -129,6 +129,80 @@ fn the_summary_says_how_many_there_are() {
     assert!(checked.out.contains("dispatchers"), "{checked:?}");
 }
 
+/// Each dispatcher of a simulation gets the connections that it gets in a live run.
+#[test]
+fn a_simulation_deals_out_packets_as_a_live_run_does() {
+    let directory = directory();
+    let dealt = |words: &str, dispatchers| -> Vec<(u64, u64, u64)> {
+        let result = document(directory.path(), words);
+        assert_adds_up(&result, dispatchers);
+        let parts = result["dispatchers_detail"].as_array().expect("one each");
+        let of = |part: &Value| (number(part, "/workers"), number(part, "/packets/in"), number(part, "/flows"));
+        parts.iter().map(of).collect()
+    };
+    for (input, policy) in [("gen:messages:packets=9000", "hrw"), ("gen:poisson:packets=9000,flows=90", "drr")] {
+        let words = |command: &str| format!("{command} --input {input} --policy {policy} --dispatchers 2");
+        let simulated = dealt(&(words("sim --cores 3 --host server-16") + " --journal sim.jsonl"), 2);
+        assert_eq!(simulated, dealt(&words("run --workers 3 --rate line"), 2), "{input}");
+        let replayed = good(directory.path(), "replay sim.jsonl");
+        assert!(replayed.out.contains("records of 2 journals played, every answer the same"), "{replayed:?}");
+    }
+}
+
+#[test]
+fn cores_without_a_dispatcher_have_their_own_connections() {
+    let directory = directory();
+    let words = "sim --input gen:poisson:packets=20k,flows=2000 --policy hrw --cores 4 --host server-16 --load 0.5";
+    let (one, none) =
+        (document(directory.path(), words), document(directory.path(), &format!("{words} --dispatchers 0")));
+    assert_eq!((number(&none, "/dispatchers"), number(&none, "/packets/in")), (0, 20_000));
+    let parts = none["dispatchers_detail"].as_array().expect("one each");
+    assert_eq!(parts.len(), 4);
+    assert!(parts.iter().all(|part| part["utilization"].as_f64().is_some_and(|busy| busy > 0.2 && busy < 1.0)));
+    // One dispatcher takes three million packets a second, and four cores are offered more.
+    let pps = |result: &Value| result["throughput_pps"].as_f64().expect("a rate");
+    assert!(pps(&none) > 2.0 * pps(&one), "{} {}", pps(&none), pps(&one));
+    let said = good(directory.path(), &format!("{words} --dispatchers 0"));
+    assert!(said.out.contains("no dispatcher, cores "), "{said:?}");
+}
+
+#[test]
+fn recommend_tries_what_goes_with_the_dispatchers() {
+    let directory = directory();
+    let words = "recommend --input gen:messages:packets=4000 --workers 4 --load 0.5 --goal p99<1ms --host server-16 \
+                 --costs table:measured --candidate hrw --candidate drr";
+    let answer = document(directory.path(), &format!("{words} --dispatchers 0 --size"));
+    assert_eq!(answer["search"]["skipped"][0]["policy"], "drr", "{answer:#}");
+    assert!(answer["not_sure"].as_str().is_some_and(|why| why.contains("never held against live runs")));
+    let sizes = answer["sizing"]["sizes"].as_array().expect("sizes");
+    let command = sizes[0]["command"].as_str().expect("a command").trim_start_matches("humpyard ").replace('\'', "");
+    assert!(command.contains("--dispatchers 0"), "{command}");
+    assert_eq!(number(&document(directory.path(), &command), "/dispatchers"), 0);
+    // Fewer cores than dispatchers are not tried.
+    let answer = document(directory.path(), &format!("{words} --dispatchers 3 --size"));
+    let cores: Vec<u64> =
+        answer["sizing"]["sizes"].as_array().expect("sizes").iter().map(|one| number(one, "/cores")).collect();
+    assert!(cores.iter().all(|&cores| cores >= 3), "{cores:?}");
+}
+
+#[test]
+fn an_ideal_host_has_no_dispatchers() {
+    let directory = directory();
+    for words in [
+        "sim --input gen:poisson:packets=10 --policy hrw --dispatchers 2",
+        "recommend --input gen:poisson:packets=2k --goal p99<1ms --host ideal --dispatchers 0",
+    ] {
+        assert_refused(directory.path(), words, "give --host");
+    }
+    let on_host = "sim --input gen:poisson:packets=10 --host server-16 --cores 2";
+    assert_refused(
+        directory.path(),
+        &format!("{on_host} --policy drr --dispatchers 0"),
+        "drr needs a view of all cores",
+    );
+    assert_refused(directory.path(), &format!("{on_host} --policy drr --dispatchers 3"), "have 3 cores");
+}
+
 /// Panics unless these words are refused with a line that has this in it, and no file came.
 fn assert_refused(directory: &Path, words: &str, expected: &str) {
     let before = files(directory);

@@ -297,11 +297,15 @@ fn the_dispatcher_of_an_assumed_host_is_named_as_the_bottleneck() {
         |words: &str| good(Path::new("."), &format!("sim --input gen:poisson:packets=20k --policy hrw {words}")).out;
     let full = sim("--cores 4 --host server-16 --load 2");
     assert!(full.starts_with("the dispatcher is the bottleneck: busy 100.0 % of the time, its cores "), "{full}");
-    let remedy = "fewer packets (--load, --multiplier), name a faster host (--host FILE), or run to completion (--cores 0; live: run \
-                  --workers 0)";
+    let remedy = "fewer packets (--load, --multiplier), have --dispatchers 2 (0 for hrw or conn), or run to \
+                  completion (--cores 0; live: run --workers 0)";
     assert!(full.contains(&format!("offer {remedy}\npolicy ")) && full.contains(&format!("Offer {remedy}.")), "{full}");
     assert!(!full.contains("The cores are overloaded"), "{full}");
     assert!(full.contains("not timed: on an assumed host decisions take the times of --host"), "{full}");
+    let both = sim("--cores 4 --host server-16 --load 2 --dispatchers 2");
+    assert!(both.starts_with("the reader is the bottleneck") && both.contains("--dispatchers 0"), "{both}");
+    let both = sim("--cores 4 --host server-16 --rate 5M --dispatchers 2");
+    assert!(both.starts_with("the busiest dispatcher is the bottleneck") && both.contains("--dispatchers 3"), "{both}");
     let alone = sim("--cores 0 --host server-16 --load 1.5");
     assert!(alone.starts_with("the dispatcher is the bottleneck") && !alone.contains("--cores 0"), "{alone}");
     let calm = sim("--cores 4 --host server-16 --rate 100k");

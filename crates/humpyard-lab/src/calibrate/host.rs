@@ -6,12 +6,15 @@ use std::hint;
 use std::thread;
 use std::time::Instant;
 
+use humpyard_core::frame::Frame;
 use humpyard_core::random::Seed;
 use humpyard_runtime::{AWAKE_LOOKS, AWAKE_YIELDS, processors};
 use humpyard_sim::HostCosts;
 use humpyard_traffic::sink::create;
+use humpyard_traffic::{Spread, Tunnels, open};
 
 use super::Steps;
+use super::fit::{median, sorted};
 use super::packets::Packets;
 use super::threads::{BURST, MeasuredRun, PacketTimes, ROUNDS, ThreadTimes, medians};
 use crate::LabError;
@@ -30,6 +33,8 @@ const LONG: usize = 1_500;
 const DISTINCT: usize = 4_096;
 /// Packets of a run at a line rate.
 const PACKETS: u64 = 500_000;
+/// How often a capture is read.
+const READS: usize = 31;
 /// Packets per nanosecond at which threads are idle for 50 us between packets, and stay awake.
 const SINGLE: f64 = 2e-5;
 /// Packets per nanosecond at which workers sleep between packets.
@@ -85,6 +90,8 @@ pub(super) fn measure(seed: Seed, steps: &mut Steps<'_>) -> Result<DescribedHost
         let handed = rounds(&forward, true, control)?.around(&times);
         times = HostCosts { worker: handed.worker, ..times };
         (times.give, times.fetch, times.hand_over) = (handed.give, handed.fetch, handed.hand_over);
+        // A reader gives packets away as a dispatcher does.
+        times.deal = read(&captures.short)? + times.give;
         steps.next("host: a worker that sleeps")?;
         let worker = forward.with_workers(1);
         let [awake, single, far_apart] =
@@ -137,6 +144,22 @@ impl Captures {
         };
         Ok(Self { short: write("short.pcapng", SHORT)?, long: write("long.pcapng", LONG)?, _directory: directory })
     }
+}
+
+/// Measures how long a reader takes to read a packet and to find its dispatcher, in ns.
+fn read(capture: &str) -> Result<f64, LabError> {
+    let spread = Spread::new(2, Tunnels::NONE, Seed(1));
+    let round = |_| -> Result<f64, LabError> {
+        let (mut source, mut frame, mut packets) = (open(capture, Seed(1))?, Frame::default(), 0);
+        let started = Instant::now();
+        while source.next(&mut frame)? {
+            hint::black_box(spread.dispatcher(&frame));
+            packets += 1;
+        }
+        Ok(started.elapsed().as_nanos() as f64 / f64::from(packets.max(1)))
+    };
+    let rounds = (0..READS).map(round).collect::<Result<Vec<f64>, LabError>>()?;
+    Ok(median(&sorted(rounds.into_iter())))
 }
 
 /// Measures the extra time of a packet by the number of flows.

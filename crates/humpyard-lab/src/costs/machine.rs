@@ -51,9 +51,10 @@ pub struct DescribedHost {
 type Field = fn(&mut HostCosts) -> &mut f64;
 
 /// The keys of the times in a file and in results, and the time of each key.
-const TIMES: [(&str, Field); 19] = [
+const TIMES: [(&str, Field); 20] = [
     ("turn_ns", |times| &mut times.turn),
     ("notice_ns", |times| &mut times.notice),
+    ("deal_ns", |times| &mut times.deal),
     ("take_in_ns", |times| &mut times.take_in),
     ("take_in_per_byte_ns", |times| &mut times.per_byte),
     ("take_back_ns", |times| &mut times.take_back),
@@ -85,7 +86,7 @@ const POINTS: [(&str, Points); 4] = [
 ];
 
 /// Keys of a machine's table that describe its host.
-pub(super) const HOST_KEYS: [&str; 24] = [
+pub(super) const HOST_KEYS: [&str; 25] = [
     "processors",
     POINTS[0].0,
     POINTS[1].0,
@@ -110,6 +111,7 @@ pub(super) const HOST_KEYS: [&str; 24] = [
     TIMES[16].0,
     TIMES[17].0,
     TIMES[18].0,
+    TIMES[19].0,
 ];
 
 impl DescribedHost {
@@ -135,10 +137,16 @@ impl DescribedHost {
         Ok(Some(Self { processors: processors as usize, times }))
     }
 
-    /// Returns the number of processors of a simulation of this many cores. If the host has fewer
-    /// processors than cores, it is extended: one for each core, and one for the dispatcher.
-    pub fn processors_for(&self, cores: usize) -> usize {
-        if cores <= self.processors { self.processors } else { cores + 1 }
+    /// Returns the number of processors of a simulation of this many cores and dispatchers. If the host has too few,
+    /// it is extended. One dispatcher may share the last processor with a core. Several dispatchers and their reader
+    /// have a processor each, beside those of the cores. Cores without a dispatcher have a processor each.
+    pub fn processors_for(&self, cores: usize, dispatchers: usize) -> usize {
+        match dispatchers {
+            0 => self.processors.max(cores),
+            1 if cores <= self.processors => self.processors,
+            1 => cores + 1,
+            several => self.processors.max(cores + several + 1),
+        }
     }
 
     /// Multiplies all times in which a thread works.
@@ -181,10 +189,11 @@ impl Serialize for DescribedHost {
 
 /// The meaning of each key of a described host.
 #[cfg(feature = "schema")]
-const MEANINGS: [(&str, &str); 24] = [
+const MEANINGS: [(&str, &str); 25] = [
     ("processors", "Number of processors, each with one thread of a run."),
     ("turn_ns", "Time of a turn of the dispatcher's loop, in ns, without the packets that it takes in or back."),
     ("notice_ns", "Time from the arrival of a packet until an idle dispatcher sees it, in ns."),
+    ("deal_ns", "Time of the reader for a packet, in ns, where it deals packets out to several dispatchers."),
     ("take_in_ns", "Time to read a packet, find its flow and decide, in ns."),
     ("take_in_per_byte_ns", "Time to read one byte of a packet, in ns."),
     ("take_back_ns", "Time to complete a packet, in ns: its account, its measurements, its way out."),

@@ -95,7 +95,7 @@ pub(super) fn dispatcher(facts: &Facts) -> Vec<Finding> {
     };
     let dispatchers = full.iter().flat_map(|policy| &policy.runs).map(|run| run.dispatchers.len()).max().unwrap_or(1);
     let remedy = if facts.on_assumed_host {
-        capital(&simulated_remedy(facts.cores))
+        capital(&simulated_remedy(facts.cores, dispatchers))
     } else {
         format!("Try {}", remedy(facts.cores, dispatchers))
     };

@@ -40,7 +40,11 @@ impl Facts {
         Self {
             real_time: is_in_real_time(first),
             on_assumed_host: first.assumed.is_some(),
-            beside_dispatcher: first.assumed.as_ref().and_then(|host| host.beside_dispatcher(first.cores)),
+            beside_dispatcher: first
+                .assumed
+                .as_ref()
+                .filter(|_| first.dispatchers == 1)
+                .and_then(|host| host.beside_dispatcher(first.cores)),
             cores: first.cores,
             packets: first.packets.arrived,
             flows: first.flows,
@@ -136,15 +140,12 @@ impl RunFacts {
             jain: summary.fairness.jain,
             // Without a dispatcher, a worker's time goes to more than services.
             busy: if run.dispatchers == 0 {
-                run.measured.dispatchers.iter().map(|load| load.busy_fraction).collect()
+                dispatchers_busy(run)
             } else {
                 summary.cores_detail.iter().map(|core| core.utilization).collect()
             },
             heaviest: run.top_flows.first().map(|top| HeaviestFlow { flow: top.flow.clone(), fraction: top.fraction }),
-            dispatchers: match &run.assumed {
-                Some(assumed) => vec![assumed.dispatcher_utilization],
-                None => run.measured.dispatchers.iter().map(|load| load.busy_fraction).collect(),
-            },
+            dispatchers: dispatchers_busy(run),
             is_dispatcher_full: bottleneck(run).is_some(),
             overdue_ns: run.measured.overdue_max_ns,
             duration_ns: summary.duration_ns,
@@ -152,6 +153,15 @@ impl RunFacts {
             switches: summary.switches,
             link: run.link.as_ref().map(|link| LinkFacts { bps: link.rate_bps as f64, used: link.utilization }),
         }
+    }
+}
+
+/// Returns the part of the time that each dispatcher was busy; without dispatchers, that of each worker.
+fn dispatchers_busy(run: &RunResult) -> Vec<f64> {
+    match &run.assumed {
+        Some(assumed) if run.dispatchers == 1 => vec![assumed.dispatcher_utilization],
+        Some(_) => run.dispatchers_detail.iter().filter_map(|one| one.utilization).collect(),
+        None => run.measured.dispatchers.iter().map(|load| load.busy_fraction).collect(),
     }
 }
 

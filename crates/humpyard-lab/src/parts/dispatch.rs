@@ -46,10 +46,9 @@ pub(crate) fn read(config: &mut RunConfig, given: Values<'_>) -> Result<(), LabE
     Ok(())
 }
 
-/// Returns the number of dispatchers of a live run. `None`: it is one, or left open.
+/// Returns the number of dispatchers of a run. `None`: it is one, or left open.
 pub(crate) fn show(config: &RunConfig) -> Option<String> {
-    let dispatchers = config.dispatchers.filter(|&dispatchers| dispatchers != 1)?;
-    (config.host == Host::Live).then(|| dispatchers.to_string())
+    config.dispatchers.filter(|&dispatchers| dispatchers != 1).map(|dispatchers| dispatchers.to_string())
 }
 
 /// How a live run is dispatched, and why.
@@ -140,6 +139,11 @@ pub(crate) fn why_not(config: &RunConfig) -> Option<String> {
     if config.output != "null:" && !config.output.starts_with("iface:") {
         return Some(format!("{} takes one writer; iface: takes one for each worker", config.output));
     }
+    why_one_sees_all(config)
+}
+
+/// Returns why policies or options need a dispatcher that sees all packets. `None`: they need none.
+fn why_one_sees_all(config: &RunConfig) -> Option<String> {
     if config.policy.allocates() || !config.policy.steering().is_some_and(|name| BY_HASH.contains(&name)) {
         return Some(format!("{} needs a view of all cores; conn and hrw decide by a hash alone", config.policy));
     }
@@ -162,9 +166,11 @@ pub(crate) fn why_not(config: &RunConfig) -> Option<String> {
 /// Rejects a run without dispatchers that needs one.
 pub(crate) fn refuse(config: &RunConfig) -> Result<(), LabError> {
     if config.cores == 0 {
-        return Err(LabError::option("@dispatchers 0 needs workers: give @workers 1 or more"));
+        let (threads, option) = if config.host == Host::Sim { ("cores", "@cores") } else { ("workers", "@workers") };
+        return Err(LabError::option(format!("@dispatchers 0 needs {threads}: give {option} 1 or more")));
     }
-    why_not(config).map_or(Ok(()), |why| Err(LabError::option(format!("@dispatchers 0: {why}; use @dispatchers 1"))))
+    let why = if config.host == Host::Sim { why_one_sees_all(config) } else { why_not(config) };
+    why.map_or(Ok(()), |why| Err(LabError::option(format!("@dispatchers 0: {why}; use @dispatchers 1"))))
 }
 
 /// Returns the worker of each bucket, for which the steering policy is asked with a key of the bucket: its

@@ -301,7 +301,8 @@ pub fn cost_model(config: &RunConfig, setup: &SchedulerConfig) -> Result<CostMod
 /// Returns how packets get to the cores of a simulation, and how cores are interrupted.
 pub fn timing(config: &RunConfig) -> Result<Timing, LabError> {
     if let Some(assumed) = &config.assumed {
-        return Ok(Timing::default().with_host(host(config, assumed)?));
+        let processors = assumed.machine.host(&assumed.name)?.processors_for(config.cores, 1);
+        return timing_of_host(config, assumed, processors);
     }
     let hand_over = time(config.hand_over.unwrap_or_default());
     let interrupted = match (config.interrupted, config.costs.machine.as_ref().and_then(MachineCosts::disturbance)) {
@@ -336,17 +337,16 @@ fn check_assumed(config: &RunConfig) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Makes the host of a simulation.
-fn host(config: &RunConfig, assumed: &AssumedHost) -> Result<SimulatedHost, LabError> {
+/// Returns how packets get to the cores of an assumed host with this number of processors.
+pub(crate) fn timing_of_host(config: &RunConfig, assumed: &AssumedHost, processors: usize) -> Result<Timing, LabError> {
     let host = assumed.machine.host(&assumed.name)?;
-    let processors = host.processors_for(config.cores);
     let disturbance = assumed.machine.disturbance();
     let seed = Seed(config.seed.0.wrapping_add(assumed.draw));
     let interrupted = disturbance.map(|disturbance| Interrupted::new(processors, &disturbance, seed));
-    let waits = config.overload() == Overload::Wait;
-    Ok(SimulatedHost::new(host.times.clone(), config.cores, processors)
+    let host = SimulatedHost::new(host.times.clone(), config.cores, processors)
         .with_interrupted(interrupted)
-        .with_waiting(waits))
+        .with_waiting(config.overload() == Overload::Wait);
+    Ok(Timing::default().with_host(host))
 }
 
 /// Returns the policies that take over during the run.

@@ -1,4 +1,4 @@
-//! A live run of several dispatchers: each has the part of a configuration that is its own.
+//! A run of several dispatchers: each has the part of a configuration that is its own.
 
 use humpyard_core::random::Seed;
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
@@ -29,19 +29,19 @@ pub(crate) fn writes(config: &RunConfig) -> bool {
 }
 
 /// Returns the part of the configuration that each dispatcher has of its own, as that of a run of one
-/// dispatcher, and where the threads sit.
+/// dispatcher, and where the threads sit. In a simulation, threads sit nowhere and all cores are the same.
 ///
 /// # Errors
 /// If a part has no place.
 pub(crate) fn parts(config: &RunConfig) -> Result<(Vec<RunConfig>, Places), LabError> {
     let alone = config.dispatchers == Some(0);
     let count = if alone { config.cores } else { config.dispatchers.unwrap_or(1) };
-    let (workers, (places, topologies)) = if alone {
-        (vec![0; count], (places_of_workers(count), vec![TopologyChoice::Flat; count]))
+    let workers: Vec<usize> =
+        (0..count).map(|number| if alone { 0 } else { part(config.cores, count, number) }).collect();
+    let (places, topologies) = if alone || config.host == Host::Sim {
+        (places_of_workers(count), vec![TopologyChoice::Flat; count])
     } else {
-        let workers: Vec<usize> = (0..count).map(|number| part(config.cores, count, number)).collect();
-        let placed = placed_apart(config, &workers, writes(config))?;
-        (workers, placed)
+        placed_apart(config, &workers, writes(config))?
     };
     let part_of = |((number, workers), topology)| {
         let buffer = part(config.buffer, count, number).max(1);
@@ -116,22 +116,26 @@ fn seed(seed: Seed, number: usize) -> Seed {
 pub(crate) fn refuse(config: &RunConfig) -> Result<(), LabError> {
     let (dispatchers, workers) = (config.dispatchers.unwrap_or(1), config.cores);
     let refuse = |why: String| Err(LabError::option(format!("@dispatchers {dispatchers} {why}")));
+    let is_simulated = config.host == Host::Sim;
+    if dispatchers != 1 && is_simulated && config.assumed.is_none() {
+        return refuse(
+            "need a host whose decisions take time, and those of the ideal one take none: give @host".to_owned(),
+        );
+    }
     match dispatchers {
         0 => return dispatch::refuse(config),
         1 => return Ok(()),
         _ => {}
     }
-    if config.host == Host::Sim {
-        return refuse("are for live runs, a simulation has all cores at once: have one".to_owned());
-    }
-    if config.clock == Clock::Virtual {
+    if !is_simulated && config.clock == Clock::Virtual {
         return refuse(
             "are threads, which a virtual clock has none of: leave out one of @dispatchers and @clock".to_owned(),
         );
     }
     if dispatchers > workers {
+        let option = if is_simulated { "cores" } else { "workers" };
         return refuse(format!(
-            "need a worker each, and there are @workers {workers}: have {dispatchers} workers, or fewer dispatchers"
+            "need a worker each, and there are @{option} {workers}: have {dispatchers} {option}, or fewer dispatchers"
         ));
     }
     let by_order = matches!(config.granularity(), Granularity::Flow | Granularity::Connection);
@@ -140,6 +144,7 @@ pub(crate) fn refuse(config: &RunConfig) -> Result<(), LabError> {
         ("@swap", !config.swaps.is_empty(), "have one dispatcher"),
         ("@link", config.link.is_some(), "one link has one sender, so have one dispatcher"),
         ("@contexts", config.contexts > 1, "have one dispatcher"),
+        ("@topology in a simulation", is_simulated && config.topology.is_some(), "have one dispatcher"),
         (
             "@weights",
             !config.weights.is_empty() && by_order,
@@ -161,6 +166,7 @@ pub(crate) fn refuse(config: &RunConfig) -> Result<(), LabError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::choice::assumed::AssumedHost;
 
     fn config(policy: &str, workers: usize, dispatchers: usize) -> RunConfig {
         let config = RunConfig::new(Host::Live, "gen:poisson", policy.parse().unwrap());
@@ -209,7 +215,6 @@ mod tests {
         assert!(said(&config("hrw", 0, 2)).contains("workers 0"));
         let by_virtual_clock = RunConfig { clock: Clock::Virtual, ..config("hrw", 2, 2) };
         assert!(said(&by_virtual_clock).contains("clock"));
-        assert!(said(&RunConfig { host: Host::Sim, ..config("hrw", 2, 2) }).contains("simulation"));
         let weighed = RunConfig { weights: vec![humpyard_core::unit::Weight::ONE], ..config("drr", 2, 2) };
         assert!(said(&weighed).contains("weights"));
         assert!(refuse(&RunConfig { clients: Some(Granularity::Service), ..weighed }).is_ok());
@@ -219,5 +224,25 @@ mod tests {
         services.services = crate::ServiceChoice::parse_list("tcp=forward,udp=forward,other=forward").unwrap();
         let told = separate(&services).err().unwrap().to_string();
         assert!(told.contains("dispatchers 2") && told.contains("3 services need at least 3 cores"), "{told}");
+    }
+    #[test]
+    fn a_simulation_of_several_dispatchers_needs_their_host() {
+        let said = |config: &RunConfig| refuse(config).unwrap_err().to_string();
+        let ideal =
+            |policy, workers, dispatchers| RunConfig { host: Host::Sim, ..config(policy, workers, dispatchers) };
+        for dispatchers in [0, 2] {
+            assert!(said(&ideal("hrw", 4, dispatchers)).contains("give host"), "{dispatchers}");
+        }
+        let assumed = AssumedHost::find("server-16").unwrap();
+        let on_host = |policy, workers, dispatchers| RunConfig {
+            assumed: assumed.clone(),
+            ..ideal(policy, workers, dispatchers)
+        };
+        assert!(refuse(&on_host("drr", 4, 2)).is_ok() && refuse(&on_host("hrw", 4, 0)).is_ok());
+        assert!(said(&on_host("hrw", 2, 3)).contains("cores 2: have 3 cores"));
+        assert!(said(&on_host("drr", 4, 0)).contains("drr needs a view of all cores"));
+        assert!(said(&on_host("hrw", 0, 0)).contains("give cores 1 or more"));
+        let flat = RunConfig { topology: Some(TopologyChoice::Flat), ..on_host("hrw", 4, 2) };
+        assert!(said(&flat).contains("topology in a simulation"));
     }
 }

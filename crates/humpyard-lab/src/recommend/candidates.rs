@@ -6,6 +6,8 @@ use humpyard_policies::spec::PolicySpec;
 use serde::Serialize;
 
 use crate::config::RunConfig;
+use crate::dispatchers::host_of_several;
+use crate::parts::several;
 use crate::{LabError, parts};
 
 /// Plain hashing: what every network card does, and what others are held against. It is the first candidate.
@@ -126,8 +128,12 @@ fn refusal(config: &RunConfig, clients: usize, policy: &PolicySpec) -> Option<St
         return Some("there is one service, so there is nothing to allocate".to_owned());
     }
     let config = &RunConfig { policy: policy.clone(), ..config.clone() };
-    let built =
-        parts::scheduler_config(config, config.cores, clients).and_then(|setup| parts::scheduler(config, &setup));
+    let built = if host_of_several(config).is_some() {
+        several::refuse(config).and_then(|()| several::separate(config).map(drop))
+    } else {
+        let setup = parts::scheduler_config(config, config.cores, clients);
+        setup.and_then(|setup| parts::scheduler(config, &setup)).map(drop)
+    };
     built.err().map(|error| error.to_string())
 }
 

@@ -54,7 +54,7 @@ pub(super) fn certainty(
     if config.assumed.is_none() {
         return Ok(Certainty::default());
     }
-    if let Some(why) = sizing::doubt(config.assumed.as_ref(), processors().len().max(1), config.cores) {
+    if let Some(why) = sizing::doubt(config, processors().len().max(1), config.cores) {
         return Ok(Certainty { not_sure: Some(why), close: None });
     }
     let is_hashing = hashing.is_some_and(|hashing| hashing.policy == policy.policy);

@@ -7,8 +7,10 @@ use super::figures::{Measure, MeasuredFigures};
 use super::goal::{Goal, GoalFigure};
 use super::search::{Found, Ranked, SEEDS};
 use super::trials::{Part, Progress, Trial, Trials};
-use crate::LabError;
+use crate::config::RunConfig;
+use crate::parts::several;
 use crate::statistics::Statistic;
+use crate::{LabError, parts};
 
 /// Times faster than the traffic that was asked for.
 const FASTER: [f64; 3] = [1.5, 2.0, 3.0];
@@ -171,9 +173,10 @@ fn other_cores(trials: &Trials<'_>, asked: usize) -> Vec<usize> {
     around.into_iter().filter(|&cores| cores > 0 && is_possible(trials, cores)).collect()
 }
 
-/// Whether the configuration goes with this many cores: a topology, or the speeds of cores, may not.
+/// Whether the configuration goes with this many cores: a topology, the speeds of cores, or dispatchers may not.
 pub(super) fn is_possible(trials: &Trials<'_>, cores: usize) -> bool {
-    crate::parts::scheduler_config(trials.config, cores, 1).is_ok()
+    let with = RunConfig { cores, ..trials.config.clone() };
+    several::refuse(&with).is_ok() && parts::scheduler_config(&with, cores, 1).is_ok()
 }
 
 /// The least number of cores, from 1 on or from those that are asked for, with which one of these policies keeps all bounds under all

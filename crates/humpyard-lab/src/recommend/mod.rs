@@ -42,7 +42,7 @@ use crate::config::RunConfig;
 use crate::costs::ServiceCost;
 use crate::figures::percent;
 use crate::offered::Offered;
-use crate::parts::setup;
+use crate::parts::{setup, several};
 use crate::run;
 use candidates::{HASHING, fitting, tried};
 use search::Ranked;
@@ -275,6 +275,8 @@ pub fn recommend(
     let RecommendOptions { config, goal, policies, packets, budget, threads, size, baseline, elsewhere } = options;
     run::services(config)?;
     let config = &fixed(config, goal)?;
+    // Plain hashing goes with any number of dispatchers that others go with.
+    several::refuse(&RunConfig { policy: HASHING.parse()?, ..config.clone() })?;
     let (candidates, skipped) = fitting(config, &tried(config, policies))?;
     let mut trials = Trials::read(config, goal, *packets, *threads, stop)?.with_elsewhere(elsewhere.clone());
     let (offered, lasted) = trials.offered()?;

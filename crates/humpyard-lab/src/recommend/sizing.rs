@@ -10,6 +10,7 @@ use super::search::SEEDS;
 use super::trials::{Part, Progress, Trial, Trials};
 use crate::LabError;
 use crate::choice::assumed::{AssumedHost, HERE};
+use crate::config::RunConfig;
 use crate::figures::counted;
 
 /// Multiples of the traffic for which cores are counted.
@@ -120,7 +121,8 @@ pub(super) fn sizing(
     let needed = trials.each(&asked, "how many cores", progress, |&(policy, sample)| {
         needed(trials, goal, policy, sample, most_tried)
     })?;
-    let (host, here) = (trials.config.assumed.as_ref(), processors().len().max(1));
+    let (config, here) = (trials.config, processors().len().max(1));
+    let host = config.assumed.as_ref();
     let mut sizes = Vec::with_capacity(policies.len() * SIZES.len());
     for (policy, needed) in policies.iter().zip(needed.chunks(samples.len())) {
         for (at, multiplier) in SIZES.into_iter().enumerate() {
@@ -132,7 +134,7 @@ pub(super) fn sizing(
                 cores,
                 least: of_samples.iter().flatten().min().copied(),
                 most: greatest(&of_samples),
-                not_sure: doubt(host, here, greatest(&of_samples).unwrap_or(most_tried)),
+                not_sure: doubt(config, here, greatest(&of_samples).unwrap_or(most_tried)),
                 command: None,
             });
         }
@@ -203,13 +205,16 @@ pub(super) fn fewest(
     Ok(enough)
 }
 
-/// Returns why this many cores are beyond what was validated. `here` is the number of this machine's processors.
-pub(super) fn doubt(host: Option<&AssumedHost>, here: usize, cores: usize) -> Option<String> {
-    match host {
-        None => None,
-        Some(host) if host.name != HERE => Some(format!("the host `{host}` was never held against live runs")),
-        Some(_) if cores > here => Some(format!("this machine has {}", counted(here as u64, "processor"))),
-        Some(_) => None,
+/// Returns why a run of this configuration on this many cores is beyond what was validated. `here` is the number of
+/// this machine's processors.
+pub(super) fn doubt(config: &RunConfig, here: usize, cores: usize) -> Option<String> {
+    match (&config.assumed, config.dispatchers) {
+        (None, _) => None,
+        (Some(host), _) if host.name != HERE => Some(format!("the host `{host}` was never held against live runs")),
+        (Some(_), Some(0)) => Some("cores without a dispatcher were never held against live runs".to_owned()),
+        (Some(_), Some(2..)) => Some("several dispatchers were never held against live runs".to_owned()),
+        (Some(_), _) if cores > here => Some(format!("this machine has {}", counted(here as u64, "processor"))),
+        (Some(_), _) => None,
     }
 }
 
@@ -232,6 +237,7 @@ fn rests_on(host: Option<&AssumedHost>, here: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::choice::host::Host;
     use crate::costs::MachineCosts;
 
     #[test]
@@ -259,10 +265,17 @@ mod tests {
             draw: 0,
             machine: MachineCosts::default(),
         };
-        assert_eq!(doubt(None, 2, 64), None);
-        assert_eq!(doubt(Some(&host(HERE)), 2, 2), None);
-        assert_eq!(doubt(Some(&host(HERE)), 2, 3).as_deref(), Some("this machine has 2 processors"));
-        assert!(doubt(Some(&host("server-16")), 2, 1).is_some_and(|why| why.contains("never held against live runs")));
+        let on = |host: Option<AssumedHost>, dispatchers| {
+            let config = RunConfig::new(Host::Sim, "gen:poisson", "hrw".parse().expect("a policy"));
+            RunConfig { assumed: host, dispatchers, ..config }
+        };
+        assert_eq!(doubt(&on(None, None), 2, 64), None);
+        assert_eq!(doubt(&on(Some(host(HERE)), Some(1)), 2, 2), None);
+        assert_eq!(doubt(&on(Some(host(HERE)), None), 2, 3).as_deref(), Some("this machine has 2 processors"));
+        for (host, dispatchers) in [(host("server-16"), None), (host(HERE), Some(0)), (host(HERE), Some(2))] {
+            let why = doubt(&on(Some(host), dispatchers), 2, 1);
+            assert!(why.is_some_and(|why| why.contains("never held against live runs")), "{dispatchers:?}");
+        }
         assert!(rests_on(None, 2).starts_with("the papers' machine"));
         assert!(rests_on(Some(&host("server-16")), 2).contains("a table"));
     }

@@ -21,6 +21,7 @@ use super::workload::Workload;
 use crate::LabError;
 use crate::config::RunConfig;
 use crate::control::Control;
+use crate::dispatchers::{host_of_several, simulate_each};
 use crate::offered::{Demand, Offered};
 use crate::parts::demand::{pace_of, pacer_of};
 use crate::parts::setup;
@@ -277,10 +278,16 @@ impl<'a> Trials<'a> {
         let config = RunConfig { policy: trial.policy.clone(), cores: trial.cores, seed, rate, ..self.config.clone() };
         let mut progress = |_, _| {};
         let mut control = Control { observer, ..Control::new(self.stop, &mut progress) };
-        let result = simulated(&config, &mut control, |_| {
-            let source = Box::new(self.recorded.play(&piece.ranges));
-            Ok(Feed { pacer: self.pacer(&config)?, source, timing: setup::timing(&config)? })
-        })?;
+        let result = match host_of_several(&config) {
+            Some(host) => {
+                let open = || Ok(Box::new(self.recorded.play(&piece.ranges)) as _);
+                simulate_each(&config, host, &mut control, (self.pacer(&config)?, open))?
+            }
+            None => simulated(&config, &mut control, |_| {
+                let source = Box::new(self.recorded.play(&piece.ranges));
+                Ok(Feed { pacer: self.pacer(&config)?, source, timing: setup::timing(&config)? })
+            })?,
+        };
         if result.interrupted || self.stop.load(Ordering::Relaxed) {
             return Err(interrupted());
         }

@@ -94,11 +94,17 @@ pub fn why_not_verified(config: &RunConfig) -> Option<String> {
     if host.name != HERE {
         return Some(format!("the simulator assumed the host `{host}`, and not this machine"));
     }
-    (config.cores > processors).then(|| {
-        format!(
-            "{} workers are more than the {processors} processors of this machine, so this is by simulation alone",
-            config.cores
-        )
+    if config.dispatchers == Some(0) {
+        return Some("workers without a dispatcher take packets from interfaces alone".to_owned());
+    }
+    // Several dispatchers and their reader have a processor each.
+    let beside = config.dispatchers.filter(|&dispatchers| dispatchers > 1).map_or(0, |dispatchers| dispatchers + 1);
+    (config.cores + beside > processors).then(|| {
+        let threads = match beside {
+            0 => format!("{} workers", config.cores),
+            _ => format!("{} threads of workers, dispatchers and reader", config.cores + beside),
+        };
+        format!("{threads} are more than the {processors} processors of this machine, so this is by simulation alone")
     })
 }
 
@@ -202,7 +208,7 @@ pub(super) fn live_runs(
     scopes: &Scopes,
     control: &mut Control<'_>,
 ) -> Result<Vec<MeasuredFigures>, LabError> {
-    let live = RunConfig { host: Host::Live, dispatchers: Some(1), ..config.clone() };
+    let live = RunConfig { host: Host::Live, dispatchers: config.dispatchers.or(Some(1)), ..config.clone() };
     let (least, most) = RUNS;
     let mut steady = SteadyRuns::of(config);
     let (mut runs, mut took) = (Vec::new(), Duration::ZERO);

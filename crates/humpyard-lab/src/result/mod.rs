@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use humpyard_core::measure::{Histogram, Summary};
 use humpyard_core::mechanism::{Account, DropReason, ExitAccount, SplitAccount, TakenOver};
 use humpyard_runtime::{HardwareCounts, Load, OutAccount, ThreadCounts};
-use humpyard_sim::DispatcherTime;
 use humpyard_traffic::TrafficError;
 use humpyard_traffic::flow::Heaviest;
 use humpyard_traffic::header::FlowKey;
@@ -184,6 +183,10 @@ pub struct DispatcherResult {
     pub packets: PacketCounts,
     /// Number of flows that the dispatcher saw.
     pub flows: u64,
+    /// Fraction of the time, from 0 to 1, during which it worked. Left out: in a live run,
+    /// `measured.dispatchers` has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub utilization: Option<f64>,
 }
 
 /// The fate of every packet. `in = processed + held + sum(dropped)`, and
@@ -220,10 +223,15 @@ pub struct PacketCounts {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AssumedResult {
-    /// Fraction of the time, from 0 to 1, during which the dispatcher worked.
+    /// Fraction of the time, from 0 to 1, during which the dispatcher worked; of several, the busiest one. Without a
+    /// dispatcher: the busiest core, with its services.
     pub dispatcher_utilization: f64,
-    /// Number of processors in the simulation: those of the host or, with more cores than these,
-    /// one more than the cores.
+    /// Fraction of the time, from 0 to 1, during which the reader read packets and dealt them out.
+    /// Left out: only several dispatchers have a reader.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reader_utilization: Option<f64>,
+    /// Number of processors in the simulation: those of the host or, if these are too few, one for each core, each
+    /// dispatcher, and the reader of several dispatchers.
     pub processors: usize,
     /// Its times, with which the result can be reproduced.
     #[serde(flatten)]
@@ -231,12 +239,11 @@ pub struct AssumedResult {
 }
 
 impl AssumedResult {
-    /// The host of this configuration, whose dispatcher had this time.
-    pub(crate) fn of(config: &RunConfig, dispatcher: Option<DispatcherTime>) -> Option<Self> {
-        let (host, time) = (config.assumed.clone()?, dispatcher?);
-        let dispatcher_utilization = time.worked.as_ns() as f64 / time.lasted.as_ns().max(1) as f64;
-        let processors = host.machine.host.as_ref()?.processors_for(config.cores);
-        Some(Self { dispatcher_utilization, processors, host })
+    /// The host of this configuration, whose busiest dispatcher worked this part of the time.
+    pub(crate) fn of(config: &RunConfig, dispatcher_utilization: f64) -> Option<Self> {
+        let host = config.assumed.clone()?;
+        let processors = host.machine.host.as_ref()?.processors_for(config.cores, config.dispatchers.unwrap_or(1));
+        Some(Self { dispatcher_utilization, reader_utilization: None, processors, host })
     }
 
     /// The core, of this many, whose processor the dispatcher uses, too: the last one, if there are as many processors.
