@@ -178,6 +178,21 @@ fn recommend_tries_what_goes_with_the_dispatchers() {
     let command = sizes[0]["command"].as_str().expect("a command").trim_start_matches("humpyard ").replace('\'', "");
     assert!(command.contains("--dispatchers 0"), "{command}");
     assert_eq!(number(&document(directory.path(), &command), "/dispatchers"), 0);
+    // Windows of the input are looked for with one dispatcher, and all policies are tried.
+    let all = "recommend --input gen:messages:packets=4000 --workers 4 --load 0.5 --goal p99<20us --host server-16 \
+               --costs table:measured";
+    // No policy keeps the goal with one dispatcher, which exits with 1.
+    let of =
+        |words: &str| run(directory.path(), &words.split_whitespace().chain(["--json"]).collect::<Vec<_>>()).json();
+    let one = of(all);
+    assert!(one["reason"].as_str().is_some_and(|why| why.contains("the dispatcher is busy all the time")), "{one:#}");
+    let none = of(&format!("{all} --dispatchers 0"));
+    assert!(none.get("dispatcher_utilization").is_none());
+    assert!(none["reason"].as_str().is_some_and(|why| !why.contains("dispatcher")), "{none:#}");
+    assert!(none["winner"]["figures"]["delay_p99_ns"].as_f64() < one["winner"]["figures"]["delay_p99_ns"].as_f64());
+    of(&format!("{all} --dispatchers 2"));
+    let client = all.replace("p99<", "p99[client1]<") + " --dispatchers 2";
+    assert_refused(directory.path(), &client, "names clients");
     // Fewer cores than dispatchers are not tried.
     let answer = document(directory.path(), &format!("{words} --dispatchers 3 --size"));
     let cores: Vec<u64> =

@@ -222,8 +222,8 @@ fn a_full_dispatcher_is_named_where_no_policy_keeps_the_goal() {
         said.out.starts_with("No policy meets late<0.10 %@20.0 us here: the dispatcher is busy all the time ("),
         "{said:?}"
     );
-    let remedy = "Offer fewer packets (--load, --multiplier), name a faster host (--host FILE), or run to completion (humpyard run \
-                  --workers 0).";
+    let remedy = "Offer fewer packets (--load, --multiplier), name a faster host (--host FILE), have several dispatchers \
+                  or none (--dispatchers), or run to completion (humpyard run --workers 0).";
     assert!(said.out.contains(remedy) && !said.out.contains("To run it"), "{said:?}");
     let page = fs::read_to_string(directory.path().join("page.html")).expect("a page");
     assert!(page.contains("the dispatcher is busy all the time") && !page.contains("<pre>humpyard run"));

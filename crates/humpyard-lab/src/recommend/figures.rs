@@ -184,7 +184,8 @@ pub struct MeasuredFigures {
     /// The same delays without the packets that were dropped.
     #[serde(skip)]
     pub(super) delivered: Delivered,
-    /// Fraction of the time during which the dispatcher of the assumed host worked. 0: the host is ideal.
+    /// Fraction of the time during which the dispatcher of the assumed host worked; of several, the busiest of them and of
+    /// their reader. 0: there is no dispatcher.
     #[serde(skip)]
     pub(super) dispatcher: f64,
 }
@@ -274,7 +275,7 @@ impl MeasuredFigures {
             throughput_pps: summary.throughput_pps,
             scopes: Vec::new(),
             delivered: Delivered::of(run),
-            dispatcher: run.assumed.as_ref().map_or(0.0, |assumed| assumed.dispatcher_utilization),
+            dispatcher: dispatcher(run),
         }
     }
 
@@ -386,6 +387,12 @@ impl MeasuredFigures {
             dispatcher: self.dispatcher.max(other.dispatcher),
         }
     }
+}
+
+/// The part of the time in which the busiest thread worked that brings packets to cores. 0: there is none.
+fn dispatcher(run: &RunResult) -> f64 {
+    let assumed = run.assumed.as_ref().filter(|_| run.dispatchers > 0);
+    assumed.map_or(0.0, |assumed| assumed.dispatcher_utilization.max(assumed.reader_utilization.unwrap_or(0.0)))
 }
 
 /// Packets whose delay is known.

@@ -248,8 +248,8 @@ pub struct Recommendation {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<AssumedHost>,
     /// Fraction of the time, from 0 to 1, during which the dispatcher of the host worked under
-    /// `policy`: the greatest of all seeds. Near 1, no policy can do more. `None`: the ideal host,
-    /// which has no dispatcher.
+    /// `policy`: the greatest of all seeds. Of several, that of the busiest, or of their reader.
+    /// Near 1, no policy can do more. `None`: there is no dispatcher, as on the ideal host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dispatcher_utilization: Option<f64>,
     /// Live runs that test the recommendation. `None`: there were none.
@@ -275,10 +275,14 @@ pub fn recommend(
     let RecommendOptions { config, goal, policies, packets, budget, threads, size, baseline, elsewhere } = options;
     run::services(config)?;
     let config = &fixed(config, goal)?;
+    let dispatchers = config.dispatchers.unwrap_or(1);
     // Plain hashing goes with any number of dispatchers that others go with.
     several::refuse(&RunConfig { policy: HASHING.parse()?, ..config.clone() })?;
     let (candidates, skipped) = fitting(config, &tried(config, policies))?;
     let mut trials = Trials::read(config, goal, *packets, *threads, stop)?.with_elsewhere(elsewhere.clone());
+    if dispatchers != 1 && trials.names_clients() {
+        return Err(LabError::option("a goal that names clients needs one dispatcher: use @dispatchers 1"));
+    }
     let (offered, lasted) = trials.offered()?;
     let likely = prior::likely(config, &trials.recorded, &offered, &candidates)?;
     let found = search::search(&mut trials, goal, (&candidates, &likely), *budget, &mut *progress)?;
@@ -302,7 +306,15 @@ pub fn recommend(
         None
     };
     let vacuous = vacuous::vacuous(goal, config, lasted, &found.worst, candidates.len());
-    let reason = reason(goal, advice, winner, hashing, candidates.len(), config.cores, outlook.cores_needed.as_ref());
+    let reason = reason(
+        goal,
+        advice,
+        winner,
+        hashing,
+        candidates.len(),
+        (config.cores, dispatchers),
+        outlook.cores_needed.as_ref(),
+    );
     let certainty = certainty::certainty(&trials, goal, (chosen, hashing), baseline.as_ref(), progress)?;
     let finalist = |ranked: &Ranked<'_>| finalist(goal, ranked);
     Ok(Recommendation {
@@ -346,7 +358,7 @@ pub fn recommend(
         close: certainty.close,
         baseline: baseline.clone(),
         host: config.assumed.clone(),
-        dispatcher_utilization: config.assumed.as_ref().map(|_| chosen.figures.dispatcher),
+        dispatcher_utilization: config.assumed.as_ref().filter(|_| dispatchers > 0).map(|_| chosen.figures.dispatcher),
         verified: None,
         command: None,
     })
@@ -464,13 +476,14 @@ fn remarks(config: &RunConfig, goal: &Goal, chosen: &Ranked<'_>) -> Result<Vec<S
             percent(figures.out_of_order)
         ));
     }
-    let full = figures.full_dispatcher();
+    let (full, dispatchers) = (figures.full_dispatcher(), config.dispatchers.unwrap_or(1));
     if let Some(busy) = full.filter(|_| goal.holds(figures)) {
         remarks.push(format!(
-            "the dispatcher is the bottleneck: busy {} of the time under `{}`; {}",
+            "{} the bottleneck: busy {} of the time under `{}`; {}",
+            words::brings_packets(dispatchers),
             percent(busy),
             chosen.policy,
-            words::remedy_in_recommend()
+            words::remedy_in_recommend(dispatchers)
         ));
     }
     if figures.loss > 0.0 && !bounded(Measure::Loss) {

@@ -218,8 +218,13 @@ impl<'a> Trials<'a> {
         for policy in policies {
             let pilot = Pilot::new(self.division.windows().iter().map(ExactSizeIterator::len));
             let trial = Trial::new(policy, Part::Searched(1.0), self.config);
+            let mut config = self.config_of(&trial);
+            if host_of_several(&config).is_some() {
+                // A pilot hears of one dispatcher. Without its host, packets wait for cores alone.
+                (config.dispatchers, config.assumed) = (Some(1), None);
+            }
             for piece in self.pieces(trial.part) {
-                self.simulate(&trial, &piece, Some(Box::new(pilot.clone())))?;
+                self.simulate(&config, &piece, Some(Box::new(pilot.clone())))?;
             }
             orders.push(pilot.peaks());
         }
@@ -256,36 +261,46 @@ impl<'a> Trials<'a> {
     /// What keeps it from being run, and being interrupted.
     pub(super) fn run_one(&self, trial: &Trial<'_>) -> Result<MeasuredFigures, LabError> {
         let (mut parts, mut counts): (Vec<(RunResult, f64)>, Vec<Vec<ScopeCounts>>) = (Vec::new(), Vec::new());
+        let config = self.config_of(trial);
         for piece in self.pieces(trial.part) {
             let listener = self.scopes.listener(&self.workload, &piece);
             let observer = listener.clone().map(|listener| Box::new(listener) as _);
-            let run = self.simulate(trial, &piece, observer)?;
+            let run = self.simulate(&config, &piece, observer)?;
             counts.push(self.scopes.counts(&run, listener.as_ref()));
             parts.push((run, piece.weight));
         }
         Ok(MeasuredFigures { scopes: self.scopes.figures(&parts, &counts), ..MeasuredFigures::of_parts(&parts) })
     }
 
+    /// Whether the goal names clients, of which an observer hears.
+    pub(super) fn names_clients(&self) -> bool {
+        self.scopes.listener_of_all().is_some()
+    }
+
+    /// Returns the configuration of a trial.
+    fn config_of(&self, trial: &Trial<'_>) -> RunConfig {
+        let seed = Seed(self.config.seed.0.wrapping_add(trial.seed));
+        let rate = self.config.rate.times(trial.times);
+        RunConfig { policy: trial.policy.clone(), cores: trial.cores, seed, rate, ..self.config.clone() }
+    }
+
     /// Simulates some of the packets.
     fn simulate(
         &self,
-        trial: &Trial<'_>,
+        config: &RunConfig,
         piece: &Piece,
         observer: Option<Box<dyn Observer + Send>>,
     ) -> Result<RunResult, LabError> {
-        let seed = Seed(self.config.seed.0.wrapping_add(trial.seed));
-        let rate = self.config.rate.times(trial.times);
-        let config = RunConfig { policy: trial.policy.clone(), cores: trial.cores, seed, rate, ..self.config.clone() };
         let mut progress = |_, _| {};
         let mut control = Control { observer, ..Control::new(self.stop, &mut progress) };
-        let result = match host_of_several(&config) {
+        let result = match host_of_several(config) {
             Some(host) => {
                 let open = || Ok(Box::new(self.recorded.play(&piece.ranges)) as _);
-                simulate_each(&config, host, &mut control, (self.pacer(&config)?, open))?
+                simulate_each(config, host, &mut control, (self.pacer(config)?, open))?
             }
-            None => simulated(&config, &mut control, |_| {
+            None => simulated(config, &mut control, |_| {
                 let source = Box::new(self.recorded.play(&piece.ranges));
-                Ok(Feed { pacer: self.pacer(&config)?, source, timing: setup::timing(&config)? })
+                Ok(Feed { pacer: self.pacer(config)?, source, timing: setup::timing(config)? })
             })?,
         };
         if result.interrupted || self.stop.load(Ordering::Relaxed) {

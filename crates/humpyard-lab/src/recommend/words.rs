@@ -82,7 +82,7 @@ pub(super) fn reason(
     winner: &Ranked<'_>,
     hashing: Option<&Ranked<'_>>,
     candidates: usize,
-    cores: usize,
+    (cores, dispatchers): (usize, usize),
     needed: Option<&CoresNeeded>,
 ) -> String {
     let figures = |ranked: &Ranked<'_>| {
@@ -110,10 +110,11 @@ pub(super) fn reason(
             let of = format!("{}, and breaks {tightest}", capital(&of));
             match winner.figures.full_dispatcher() {
                 Some(busy) => format!(
-                    "no policy meets {goal} here: the dispatcher is busy all the time ({}). {}. With {here} no policy \
-                     keeps the goal; {would}. {of}",
+                    "no policy meets {goal} here: {} busy all the time ({}). {}. With {here} no policy keeps the goal; \
+                     {would}. {of}",
+                    brings_packets(dispatchers),
                     percent(busy),
-                    capital(&remedy_in_recommend())
+                    capital(&remedy_in_recommend(dispatchers))
                 ),
                 None => format!("no policy keeps {goal} with {here}: {would}. {of}"),
             }
@@ -133,9 +134,17 @@ pub(super) fn reason(
 }
 
 /// What helps against a dispatcher without time left, in the options of `recommend`.
-pub(super) fn remedy_in_recommend() -> String {
-    "offer fewer packets (--load, --multiplier), name a faster host (--host FILE), or run to completion (humpyard run --workers 0)"
-        .to_owned()
+pub(super) fn remedy_in_recommend(dispatchers: usize) -> String {
+    let more = if dispatchers == 1 { "several dispatchers" } else { "more dispatchers" };
+    format!(
+        "offer fewer packets (--load, --multiplier), name a faster host (--host FILE), have {more} or none (--dispatchers), \
+         or run to completion (humpyard run --workers 0)"
+    )
+}
+
+/// The threads that bring packets to cores.
+pub(super) fn brings_packets(dispatchers: usize) -> &'static str {
+    if dispatchers == 1 { "the dispatcher is" } else { "a dispatcher, or the reader of all, is" }
 }
 
 /// A figure as people read it.
