@@ -187,6 +187,8 @@ const OWN: [&str; 15] = [
     "--of",
     "--tolerance",
 ];
+/// Options of packets from a file or a generator, which interfaces do without.
+const OF_A_FILE: [&str; 2] = ["--input", "--loop"];
 const OWN_FLAGS: [&str; 6] = ["--json", "--quiet", "--verify", "--no-verify", "--size", "--details"];
 
 /// What commands are made of: what was asked for, and of how many packets.
@@ -198,9 +200,15 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// The command that runs a policy live on the same traffic.
+    /// The command that runs a policy live on the same traffic. Workers without a dispatcher get it by interfaces alone,
+    /// which the user is to name.
     fn live(&self, policy: &str) -> String {
-        let mut words = self.words("run", 1.0);
+        let has_dispatcher = self.options.config.dispatchers != Some(0);
+        let mut words = self.words("run", has_dispatcher.then_some(1.0));
+        if !has_dispatcher {
+            add(&mut words, "input", "iface:IN");
+            add(&mut words, "output", "iface:OUT");
+        }
         add(&mut words, "policy", policy);
         add(&mut words, "workers", &self.options.config.cores.to_string());
         quoted(&words)
@@ -208,7 +216,7 @@ impl Asked<'_> {
 
     /// The command that simulates a policy on this many cores, with the same packets that many times faster.
     fn simulated(&self, policy: &str, cores: usize, times: f64) -> String {
-        let mut words = self.words("sim", times);
+        let mut words = self.words("sim", Some(times));
         if let Some(host) = &self.options.config.assumed {
             add(&mut words, "host", &host.name);
         }
@@ -217,13 +225,14 @@ impl Asked<'_> {
         quoted(&words)
     }
 
-    /// A command, but for its policy and cores. It names the rate of the traffic, so that it is the same for any number of cores.
-    fn words(&self, command: &str, times: f64) -> Vec<String> {
+    /// A command, but for its policy and cores, with the same packets that many times faster. It names the rate of the
+    /// traffic, so that it is the same for any number of cores. `None`: without packets.
+    fn words(&self, command: &str, times: Option<f64>) -> Vec<String> {
         let mut words = vec!["humpyard".to_owned(), command.to_owned()];
         let mut rest = self.typed.iter();
         while let Some(word) = rest.next() {
             let name = word.split('=').next().unwrap_or_default();
-            if OWN.contains(&name) {
+            if OWN.contains(&name) || times.is_none() && OF_A_FILE.contains(&name) {
                 if name == word {
                     rest.next();
                 }
@@ -232,11 +241,13 @@ impl Asked<'_> {
             }
         }
         let config = &self.options.config;
-        for (name, value) in config.rate.fixed(config.cores).times(times).options() {
-            add(&mut words, name, &value);
-        }
-        if let Some(packets) = self.packets {
-            add(&mut words, "packets", &packets.to_string());
+        if let Some(times) = times {
+            for (name, value) in config.rate.fixed(config.cores).times(times).options() {
+                add(&mut words, name, &value);
+            }
+            if let Some(packets) = self.packets {
+                add(&mut words, "packets", &packets.to_string());
+            }
         }
         for tolerance in self.tolerances() {
             add(&mut words, "tolerance", &tolerance);

@@ -75,7 +75,10 @@ fn commands(said: &Recommendation) -> Vec<String> {
     let needed = said.cores_needed.as_ref().filter(|needed| needed.cores > said.cores);
     let needed = needed.and_then(|needed| Some((needed.cores, needed.command.as_ref()?)));
     let needed = needed.map(|(cores, command)| format!("\nWith {}:\n  {command}", counted(cores as u64, "core")));
-    let run = said.command.iter().filter(|_| said.is_kept()).map(|command| format!("\nTo run it:\n  {command}"));
+    let run = said.command.iter().filter(|_| said.is_kept()).map(|command| {
+        let interfaces = if command.contains(" iface:IN ") { " (IN and OUT are your interfaces)" } else { "" };
+        format!("\nTo run it{interfaces}:\n  {command}")
+    });
     needed.into_iter().chain(run).collect()
 }
 

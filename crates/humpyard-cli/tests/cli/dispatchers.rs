@@ -177,6 +177,8 @@ fn recommend_tries_what_goes_with_the_dispatchers() {
     let sizes = answer["sizing"]["sizes"].as_array().expect("sizes");
     let command = sizes[0]["command"].as_str().expect("a command").trim_start_matches("humpyard ").replace('\'', "");
     assert!(command.contains("--dispatchers 0"), "{command}");
+    let live = answer["command"].as_str().expect("a command");
+    assert!(live.contains("--input iface:IN --output iface:OUT") && !live.contains("gen:"), "{live}");
     assert_eq!(number(&document(directory.path(), &command), "/dispatchers"), 0);
     // Windows of the input are looked for with one dispatcher, and all policies are tried.
     let all = "recommend --input gen:messages:packets=4000 --workers 4 --load 0.5 --goal p99<20us --host server-16 \
