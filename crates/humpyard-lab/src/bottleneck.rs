@@ -71,6 +71,9 @@ pub(crate) fn simulated_remedy(cores: usize, dispatchers: usize) -> String {
         more if more <= cores => format!("have --dispatchers {more} (0 for hrw or conn)"),
         _ => faster.to_owned(),
     };
+    if dispatchers > 1 {
+        return format!("{fewer}, or {more}");
+    }
     format!("{fewer}, {more}, or run to completion (--cores 0; live: run --workers 0)")
 }
 
@@ -90,14 +93,14 @@ fn simulated(run: &RunResult, busy: f64) -> Option<String> {
     Some(format!("{name} is the bottleneck: busy {busy} of the time, {beside}; {remedy}"))
 }
 
+/// What helps against a reader without time left.
+pub(crate) const READER_REMEDY: &str = "more dispatchers do not help: offer fewer packets (--load, --multiplier), name \
+                                        a faster host (--host FILE), or have no dispatcher (--dispatchers 0)";
+
 /// Names the reader as the bottleneck of a simulation, which deals out the packets of all dispatchers.
 fn reader_full(run: &RunResult, busy: f64) -> String {
     let (busy, dispatchers) = (percent(busy), run.dispatchers);
-    format!(
-        "the reader is the bottleneck: busy {busy} of the time, for {dispatchers} dispatchers; more of them do not \
-         help: offer fewer packets (--load, --multiplier), name a faster host (--host FILE), or have no dispatcher \
-         (--dispatchers 0)"
-    )
+    format!("the reader is the bottleneck: busy {busy} of the time, for {dispatchers} dispatchers; {READER_REMEDY}")
 }
 
 /// The busiest of the dispatchers that are bottlenecks, in words.

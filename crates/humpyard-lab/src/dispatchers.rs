@@ -34,7 +34,8 @@ pub(crate) fn host_of_several(config: &RunConfig) -> Option<&AssumedHost> {
 /// pace.
 ///
 /// # Errors
-/// Whatever keeps one of them from starting.
+/// Whatever keeps one of them from starting, and being interrupted: those that were not simulated yet would be without
+/// packets.
 pub(crate) fn simulate_each(
     config: &RunConfig,
     assumed: &AssumedHost,
@@ -74,14 +75,14 @@ pub(crate) fn simulate_each(
             progress: &mut progress,
         };
         let outcome = simulate_named(run, timing)?;
+        if outcome.interrupted {
+            return Err(LabError::option("interrupted before all dispatchers were simulated: there is no result"));
+        }
         before += outcome.measured.account().arrived;
         outcomes.push(outcome);
     }
     let result = summed(config, &parts, &outcomes)?;
-    // A run that ends before its first packet leaves no files.
-    if !result.interrupted || before > 0 {
-        journals.map_or(Ok(()), JournalFiles::finish)?;
-    }
+    journals.map_or(Ok(()), JournalFiles::finish)?;
     Ok(result)
 }
 
@@ -113,10 +114,9 @@ fn summed(
         heaviest.merge(&outcome.heaviest);
         decision.add(&outcome.decision);
     }
-    let interrupted = outcomes.iter().any(|outcome| outcome.interrupted);
     let arrived: u64 = measured.iter().map(|one| one.account().arrived).sum();
     let read = outcomes[0].read;
-    let is_whole = interrupted || outcomes.iter().all(|outcome| outcome.read == arrived);
+    let is_whole = outcomes.iter().all(|outcome| outcome.read == arrived);
     assert!(is_whole, "packets are unaccounted for: {arrived} arrived at dispatchers");
     let result = result(config, "sim", &measured, LostOutside::default())?.with_heaviest(&heaviest);
     // One that has done its packets waits for the others.
@@ -141,7 +141,6 @@ fn summed(
     Ok(RunResult {
         dispatchers_detail,
         flows: outcomes.iter().map(|outcome| outcome.flows).sum(),
-        interrupted,
         // Each has read all packets.
         damage: Damage::find(&result.input, damaged, outcomes[0].clock_jumps),
         assumed,

@@ -87,6 +87,12 @@ pub(crate) fn simulate_reading(
 ) -> Result<RunResult, LabError> {
     several::refuse(config)?;
     if let Some(assumed) = host_of_several(config) {
+        if config.reads_once() {
+            return Err(LabError::option(format!(
+                "@dispatchers {}: a simulation reads the input for each, which pipes and interfaces do not allow: use a file",
+                config.dispatchers.unwrap_or(1)
+            )));
+        }
         let pacer = pacer_reading(config, config.cores, control, &open)?.ok_or_else(setup::no_line_rate)?;
         return simulate_each(config, assumed, control, (pacer, || open(config)));
     }

@@ -185,6 +185,8 @@ pub(crate) fn summary(run: &RunResult) -> String {
     let mut cores = format!("{} {}", run.cores, if live { "workers" } else { "cores" });
     if run.dispatchers > 1 {
         cores += &format!(" of {} dispatchers", run.dispatchers);
+    } else if run.dispatchers == 0 && !live {
+        cores += " without a dispatcher";
     }
     let mut lines: Vec<String> = bottleneck(run).into_iter().collect();
     lines.extend([
@@ -285,7 +287,7 @@ fn host_line(run: &RunResult, assumed: &AssumedResult) -> String {
     let AssumedResult { host, processors, dispatcher_utilization, reader_utilization } = assumed;
     let each = run.dispatchers_detail.iter().filter_map(|one| one.utilization).map(percent);
     let busy = match run.dispatchers {
-        0 => format!("no dispatcher, cores {}", each.collect::<Vec<_>>().join(", ")),
+        0 => format!("no dispatcher, cores with reading and writing {}", each.collect::<Vec<_>>().join(", ")),
         1 => format!("dispatcher {}", percent(*dispatcher_utilization)),
         _ => format!("dispatchers {}", each.collect::<Vec<_>>().join(", ")),
     };

@@ -174,6 +174,8 @@ fn recommend_tries_what_goes_with_the_dispatchers() {
     let answer = document(directory.path(), &format!("{words} --dispatchers 0 --size"));
     assert_eq!(answer["search"]["skipped"][0]["policy"], "drr", "{answer:#}");
     assert!(answer["not_sure"].as_str().is_some_and(|why| why.contains("never held against live runs")));
+    let remarks = answer["remarks"].to_string();
+    assert!(remarks.contains("`drr` was not tried: dispatchers 0: drr needs a view of all cores"), "{remarks}");
     let sizes = answer["sizing"]["sizes"].as_array().expect("sizes");
     let command = sizes[0]["command"].as_str().expect("a command").trim_start_matches("humpyard ").replace('\'', "");
     assert!(command.contains("--dispatchers 0"), "{command}");
@@ -218,6 +220,9 @@ fn an_ideal_host_has_no_dispatchers() {
         "drr needs a view of all cores",
     );
     assert_refused(directory.path(), &format!("{on_host} --policy drr --dispatchers 3"), "have 3 cores");
+    assert_refused(directory.path(), &format!("{on_host} --policy drr --dispatchers 2 --speeds 0.5"), "--speeds");
+    let piped = "sim --input - --rate 1M --host server-16 --cores 2 --policy hrw --dispatchers 2";
+    assert_refused(directory.path(), piped, "pipes and interfaces do not allow: use a file");
 }
 
 /// Panics unless these words are refused with a line that has this in it, and no file came.

@@ -131,6 +131,9 @@ pub(super) struct RunFacts {
     pub(super) heaviest: Option<HeaviestFlow>,
     /// Part of the time that each dispatcher was busy. Empty: there is none, on the ideal host.
     pub(super) dispatchers: Vec<f64>,
+    /// Part of the time that the reader of several simulated dispatchers was busy. `None`: there is none.
+    #[cfg_attr(test, serde(default))]
+    pub(super) reader: Option<f64>,
     /// Whether a dispatcher is the bottleneck, by [`crate::bottleneck`].
     pub(super) is_dispatcher_full: bool,
     /// The longest that a packet was due before a dispatcher took it in.

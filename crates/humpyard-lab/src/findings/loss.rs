@@ -5,7 +5,7 @@ use super::hot::{FULL, hot};
 use super::split::Figure;
 use super::words::{fraction, list, names, part, sentence};
 use super::{Finding, Topic};
-use crate::bottleneck::{remedy, simulated_remedy};
+use crate::bottleneck::{FULL as FULL_READER, READER_REMEDY, remedy, simulated_remedy};
 use crate::figures::{bit_rate, percent, time};
 use crate::recommend::capital;
 
@@ -35,6 +35,10 @@ fn is_dispatcher_full(policy: &PolicyFacts) -> bool {
 
 fn dispatcher_busy(policy: &PolicyFacts) -> f64 {
     policy.median(|run| run.dispatchers.iter().copied().fold(0.0, f64::max))
+}
+
+fn reader_busy(policy: &PolicyFacts) -> f64 {
+    policy.median(|run| run.reader.unwrap_or(0.0))
 }
 
 /// Why a policy lost packets.
@@ -99,8 +103,15 @@ pub(super) fn dispatcher(facts: &Facts) -> Vec<Finding> {
     } else {
         format!("Try {}", remedy(facts.cores, dispatchers))
     };
-    let text =
-        format!("The dispatcher is the bottleneck: it was busy {dispatcher} of the time, {worker}.{lost} {remedy}.");
+    let name = if dispatchers > 1 && facts.on_assumed_host { "The busiest dispatcher" } else { "The dispatcher" };
+    let text = match most(&reader_busy) {
+        busy if busy > FULL_READER => format!(
+            "The reader of all dispatchers is the bottleneck: it was busy {} of the time, {worker}.{lost} {}.",
+            part(busy),
+            capital(READER_REMEDY)
+        ),
+        _ => format!("{name} is the bottleneck: it was busy {dispatcher} of the time, {worker}.{lost} {remedy}."),
+    };
     vec![Finding::new(Topic::Dispatcher, text)]
 }
 

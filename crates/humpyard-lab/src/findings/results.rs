@@ -146,6 +146,7 @@ impl RunFacts {
             },
             heaviest: run.top_flows.first().map(|top| HeaviestFlow { flow: top.flow.clone(), fraction: top.fraction }),
             dispatchers: dispatchers_busy(run),
+            reader: run.assumed.as_ref().and_then(|assumed| assumed.reader_utilization),
             is_dispatcher_full: bottleneck(run).is_some(),
             overdue_ns: run.measured.overdue_max_ns,
             duration_ns: summary.duration_ns,

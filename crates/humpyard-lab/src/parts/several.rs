@@ -96,7 +96,8 @@ pub(crate) fn separate(config: &RunConfig) -> Result<SeparateDispatchers, LabErr
 pub(crate) fn of_one(error: LabError, config: &RunConfig, workers: usize) -> LabError {
     match (config.dispatchers, error) {
         (Some(dispatchers @ 2..), error @ (LabError::Policy(_) | LabError::Option(_))) => LabError::option(format!(
-            "{error:#}; with @dispatchers {dispatchers} each has a part of the workers of its own, one of them {workers}"
+            "{error:#}; with @dispatchers {dispatchers} each has a part of the workers of its own, one of them {workers}: have \
+             more of them, or one dispatcher"
         )),
         (_, other) => other,
     }
@@ -118,9 +119,11 @@ pub(crate) fn refuse(config: &RunConfig) -> Result<(), LabError> {
     let refuse = |why: String| Err(LabError::option(format!("@dispatchers {dispatchers} {why}")));
     let is_simulated = config.host == Host::Sim;
     if dispatchers != 1 && is_simulated && config.assumed.is_none() {
-        return refuse(
-            "need a host whose decisions take time, and those of the ideal one take none: give @host".to_owned(),
-        );
+        let why = "needs a host with a dispatcher, and the ideal one has none: give @host, server-16 for example";
+        return refuse(why.to_owned());
+    }
+    if dispatchers != 1 && is_simulated && !config.speeds.is_empty() {
+        return refuse("does not go with @speeds: have one dispatcher".to_owned());
     }
     match dispatchers {
         0 => return dispatch::refuse(config),
@@ -244,5 +247,9 @@ mod tests {
         assert!(said(&on_host("hrw", 0, 0)).contains("give cores 1 or more"));
         let flat = RunConfig { topology: Some(TopologyChoice::Flat), ..on_host("hrw", 4, 2) };
         assert!(said(&flat).contains("topology in a simulation"));
+        for dispatchers in [0, 2] {
+            let slow = RunConfig { speeds: vec![250], ..on_host("hrw", 4, dispatchers) };
+            assert!(said(&slow).contains("speeds"), "{dispatchers}");
+        }
     }
 }

@@ -279,6 +279,7 @@ pub fn recommend(
     // Plain hashing goes with any number of dispatchers that others go with.
     several::refuse(&RunConfig { policy: HASHING.parse()?, ..config.clone() })?;
     let (candidates, skipped) = fitting(config, &tried(config, policies))?;
+    let not_tried = not_tried(policies, &skipped);
     let mut trials = Trials::read(config, goal, *packets, *threads, stop)?.with_elsewhere(elsewhere.clone());
     if dispatchers != 1 && trials.names_clients() {
         return Err(LabError::option("a goal that names clients needs one dispatcher: use @dispatchers 1"));
@@ -334,7 +335,7 @@ pub fn recommend(
         policy: chosen.policy.to_string(),
         reason: with_vacuous(&vacuous, tried_packets(config, &trials), reason),
         vacuous,
-        remarks: remarks(config, goal, chosen)?,
+        remarks: remarks(config, goal, chosen)?.into_iter().chain(not_tried).collect(),
         winner: finalist(winner),
         runner_up: runner_up.map(finalist),
         hashing: hashing.map(finalist),
@@ -425,6 +426,12 @@ fn fixed(config: &RunConfig, goal: &Goal) -> Result<RunConfig, LabError> {
 /// A policy's name as results have it.
 fn candidates_name(text: &str) -> String {
     text.parse::<PolicySpec>().map_or_else(|_| text.to_owned(), |policy| policy.to_string())
+}
+
+/// Says of policies that were asked for why they were not tried.
+fn not_tried(asked: &[PolicySpec], skipped: &[Skipped]) -> Vec<String> {
+    let of = |policy: &PolicySpec| skipped.iter().find(|skipped| skipped.policy == policy.to_string());
+    asked.iter().filter_map(of).map(|one| format!("`{}` was not tried: {}", one.policy, one.because)).collect()
 }
 
 /// The best behind the winner that is not simply the same.

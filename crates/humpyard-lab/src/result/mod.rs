@@ -57,7 +57,8 @@ pub struct RunResult {
     pub offered: Offered,
     /// Fate of every packet.
     pub packets: PacketCounts,
-    /// One entry for each dispatcher. Left out: there was one dispatcher.
+    /// One entry for each dispatcher; without dispatchers, one for each worker or core. Left out: there was one
+    /// dispatcher.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dispatchers_detail: Vec<DispatcherResult>,
     /// Counts of the interfaces. Empty: packets neither came from an interface nor went to one.
@@ -170,7 +171,7 @@ impl RunResult {
     }
 }
 
-/// The part of one dispatcher among several.
+/// The part of one dispatcher among several, or of one worker without a dispatcher.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DispatcherResult {
