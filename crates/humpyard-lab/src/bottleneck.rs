@@ -60,7 +60,7 @@ pub(crate) fn remedy(workers: usize, dispatchers: usize) -> String {
     }
 }
 
-/// Names what helps a simulation whose busiest dispatcher has no time left. `dispatchers` is their number.
+/// Returns the remedies for a simulation whose busiest dispatcher has no time left. `dispatchers` is their number.
 pub(crate) fn simulated_remedy(cores: usize, dispatchers: usize) -> String {
     let fewer = "offer fewer packets (--load, --multiplier)";
     let faster = "name a faster host (--host FILE)";
@@ -93,11 +93,11 @@ fn simulated(run: &RunResult, busy: f64) -> Option<String> {
     Some(format!("{name} is the bottleneck: busy {busy} of the time, {beside}; {remedy}"))
 }
 
-/// What helps against a reader without time left.
+/// The remedies for a reader that has no time left.
 pub(crate) const READER_REMEDY: &str = "more dispatchers do not help: offer fewer packets (--load, --multiplier), name \
                                         a faster host (--host FILE), or have no dispatcher (--dispatchers 0)";
 
-/// Names the reader as the bottleneck of a simulation, which deals out the packets of all dispatchers.
+/// Names the reader, which deals out the packets of all dispatchers, as the bottleneck of a simulation.
 fn reader_full(run: &RunResult, busy: f64) -> String {
     let (busy, dispatchers) = (percent(busy), run.dispatchers);
     format!("the reader is the bottleneck: busy {busy} of the time, for {dispatchers} dispatchers; {READER_REMEDY}")

@@ -603,7 +603,7 @@ pub const OPTIONS: &[RunOption] = &[
     RunOption::new(
         "dispatchers",
         "Dispatchers, each with a part of workers and connections; 0: workers need none; auto: 0 where possible, \
-         else 1. In a simulation, of the --host, and auto is 1",
+         else 1. Simulations: dispatchers of the --host; auto: 1",
     )
     .takes(Text("N|auto"), Once)
     .default("auto")

@@ -48,16 +48,14 @@ pub(crate) fn simulate_each(
     services(config)?;
     // First, for it names services that there are not.
     setup::costs(config)?;
-    let parts = several::parts(config)?.0;
-    let SeparateDispatchers { dispatchers, journals, .. } = several::separate(config)?;
+    let SeparateDispatchers { parts, dispatchers, journals, .. } = several::separate(config)?;
     let shares = shares(config, assumed, parts.len())?;
     let mut outcomes = Vec::with_capacity(parts.len());
     let mut before = 0;
     for (number, ((one, own), share)) in dispatchers.into_iter().zip(&parts).zip(shares).enumerate() {
         let cores = own.cores.max(1);
         let setup = setup::scheduler_config(own, cores, one.classifier.clients_max())?;
-        let processors = own.cores + 1;
-        let timing = setup::timing_of_host(own, assumed, processors)?.with_part(share);
+        let timing = setup::timing_of_host(own, assumed, own.cores + 1)?.with_part(share);
         let mut progress = |packets, read: Option<f64>| {
             let of_all = read.map(|read| (number as f64 + read) / parts.len() as f64);
             (control.progress)(before + packets, of_all);
@@ -119,7 +117,7 @@ fn summed(
     let is_whole = outcomes.iter().all(|outcome| outcome.read == arrived);
     assert!(is_whole, "packets are unaccounted for: {arrived} arrived at dispatchers");
     let result = result(config, "sim", &measured, LostOutside::default())?.with_heaviest(&heaviest);
-    // One that has done its packets waits for the others.
+    // A dispatcher that has no packets left waits for the others.
     let lasted =
         outcomes.iter().filter_map(|one| one.dispatcher).map(|time| time.lasted.as_ns()).max().unwrap_or(1) as f64;
     let detail = |(own, outcome): (&RunConfig, &Outcome<_, _, _>)| DispatcherResult {
@@ -161,11 +159,21 @@ mod tests {
 
     /// Simulates 100,000 packets at this rate, of 500 flows, on 8 cores of a server with 16 processors.
     fn simulated(policy: &str, dispatchers: usize, pps: f64) -> RunResult {
+        simulated_until(&AtomicBool::new(false), policy, dispatchers, pps).unwrap()
+    }
+
+    fn simulated_until(stop: &AtomicBool, policy: &str, dispatchers: usize, pps: f64) -> Result<RunResult, LabError> {
         let mut config = RunConfig::new(Host::Sim, "gen:poisson:packets=100k,flows=500", policy.parse().unwrap());
         config.assumed = AssumedHost::find("server-16").unwrap();
         (config.cores, config.dispatchers, config.rate) = (8, Some(dispatchers), Rate::PacketsPerSecond(pps));
-        let (stop, mut progress) = (AtomicBool::new(false), |_, _| ());
-        simulate(&config, &mut Control::new(&stop, &mut progress)).unwrap()
+        let mut progress = |_, _| ();
+        simulate(&config, &mut Control::new(stop, &mut progress))
+    }
+
+    #[test]
+    fn an_interrupted_run_has_no_result() {
+        let said = simulated_until(&AtomicBool::new(true), "hrw", 2, 1e6).unwrap_err().to_string();
+        assert!(said.starts_with("interrupted before all dispatchers were simulated"), "{said}");
     }
 
     #[test]
@@ -199,6 +207,7 @@ mod tests {
         assert!((result.summary.throughput_pps / reader - 1.0).abs() < 0.02, "{}", result.summary.throughput_pps);
         let said = bottleneck(&result).unwrap();
         assert!(said.starts_with("the reader is the bottleneck") && said.contains("--dispatchers 0"), "{said}");
+        assert_eq!(result.assumed.unwrap().processors, 17, "one for each core and dispatcher, and the reader's");
         let none = simulated("hrw", 0, 9e6);
         assert!(none.assumed.as_ref().unwrap().reader_utilization.is_none() && bottleneck(&none).is_none());
         assert!(none.summary.throughput_pps > 8.9e6, "{}", none.summary.throughput_pps);

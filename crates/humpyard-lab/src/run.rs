@@ -89,7 +89,8 @@ pub(crate) fn simulate_reading(
     if let Some(assumed) = host_of_several(config) {
         if config.reads_once() {
             return Err(LabError::option(format!(
-                "@dispatchers {}: a simulation reads the input for each, which pipes and interfaces do not allow: use a file",
+                "@dispatchers {}: a simulation reads the input once for each dispatcher, which pipes and interfaces do \
+                 not allow: use a file",
                 config.dispatchers.unwrap_or(1)
             )));
         }
@@ -304,7 +305,7 @@ fn run_several(
     if control.observer.is_some() {
         return Err(LabError::option("an observer hears of one dispatcher: use @dispatchers 1"));
     }
-    let SeparateDispatchers { mut dispatchers, places, clients, journals } = several::separate(config)?;
+    let SeparateDispatchers { mut dispatchers, places, clients, journals, .. } = several::separate(config)?;
     let quarantine = setup::quarantine(config)?;
     let (feed, table) = feed(config, dispatchers.len(), control)?;
     tell(control, chosen);

@@ -38,7 +38,7 @@ pub struct HostCosts {
     pub turn: f64,
     /// Time until an idle dispatcher sees a packet that has come.
     pub notice: f64,
-    /// The reader's time for a packet, where it deals packets out to several dispatchers.
+    /// Reading a packet and giving it to one of several dispatchers. The reader takes this time.
     pub deal: f64,
     /// Reading a packet, finding its flow, and deciding.
     pub take_in: f64,

@@ -1,7 +1,7 @@
 //! The part of the packets that one of several dispatchers gets.
 //!
-//! A simulation of several dispatchers is one of each, with the packets of its connections. They share nothing but the
-//! reader, which takes all packets in their order and deals them out.
+//! Each dispatcher is simulated by itself, with the packets of its connections. Dispatchers share the reader alone,
+//! which takes all packets in their order and deals them out.
 
 use humpyard_core::unit::Time;
 use humpyard_traffic::{Headers, Spread};
@@ -10,7 +10,7 @@ use humpyard_traffic::{Headers, Spread};
 #[derive(Clone, Debug)]
 pub struct Part {
     spread: Spread,
-    /// Whether it gets the packets of each place of the spread.
+    /// Whether the dispatcher gets the packets of a place, by place of the spread.
     takes: Vec<bool>,
     /// The reader's time for a packet, in ns.
     deal: f64,
@@ -19,18 +19,19 @@ pub struct Part {
 }
 
 impl Part {
-    /// Returns the part with these places of a spread, in which packets are at once.
+    /// Returns the part that has these places of a spread. Its reader takes no time.
     pub fn new(spread: Spread, takes: Vec<bool>) -> Self {
         Self { spread, takes, deal: 0.0, dealt: 0.0 }
     }
 
-    /// Sets the time that the reader takes for each packet of all, in ns.
+    /// Sets the time that the reader takes for each packet of the input, in ns.
     #[must_use]
     pub fn with_reader(self, deal: f64) -> Self {
         Self { deal, ..self }
     }
 
-    /// Takes note of the next packet of all, and returns when the dispatcher can have it. `None`: another one gets it.
+    /// Records the next packet of the input. Returns when the dispatcher can take it. `None`: another dispatcher gets
+    /// it.
     pub(crate) fn next(&mut self, arrival: Time, headers: &Headers) -> Option<Time> {
         // A time of 2^53 ns, 104 days, is exact.
         self.dealt = self.dealt.max(arrival.as_ns() as f64) + self.deal;

@@ -33,7 +33,7 @@ const LONG: usize = 1_500;
 const DISTINCT: usize = 4_096;
 /// Packets of a run at a line rate.
 const PACKETS: u64 = 500_000;
-/// How often a capture is read.
+/// Times that a capture is read.
 const READS: usize = 31;
 /// Packets per nanosecond at which threads are idle for 50 us between packets, and stay awake.
 const SINGLE: f64 = 2e-5;

@@ -185,6 +185,8 @@ mod tests {
         let mut steps = Steps::new(2 + host::STEPS, &stop, &mut tell);
         let machine = measure(Seed(1), Duration::from_millis(30), &mut steps).unwrap();
         assert!(machine.hand_over_ns > 0.0 && machine.taken.len() == PARTS.len());
+        let times = machine.host.unwrap().times;
+        assert_eq!(times.deal > times.give, processors().len() > 1, "reading a packet takes time");
         assert!(machine.taken.is_sorted_by(|one, next| one.at_once >= next.at_once), "{:?}", machine.taken);
     }
 }

@@ -193,7 +193,7 @@ const MEANINGS: [(&str, &str); 25] = [
     ("processors", "Number of processors, each with one thread of a run."),
     ("turn_ns", "Time of a turn of the dispatcher's loop, in ns, without the packets that it takes in or back."),
     ("notice_ns", "Time from the arrival of a packet until an idle dispatcher sees it, in ns."),
-    ("deal_ns", "Time of the reader for a packet, in ns, where it deals packets out to several dispatchers."),
+    ("deal_ns", "Time in which the reader of several dispatchers reads a packet and gives it to one of them, in ns."),
     ("take_in_ns", "Time to read a packet, find its flow and decide, in ns."),
     ("take_in_per_byte_ns", "Time to read one byte of a packet, in ns."),
     ("take_back_ns", "Time to complete a packet, in ns: its account, its measurements, its way out."),

@@ -343,6 +343,14 @@ mod tests {
         let text =
             "Dispatcher: The dispatcher is the bottleneck: it was busy 99 % of the time, the busiest worker 50 %.";
         assert_eq!(of(full(run())), format!("{text} Try --dispatchers 3."));
+        let read = |reader| {
+            let run = RunFacts { reader: Some(reader), ..full(run()) };
+            said(&dispatcher(&Facts { on_assumed_host: true, ..facts(&[("a", &[run])]) }))
+        };
+        assert!(
+            read(0.99).starts_with("Dispatcher: The reader of all dispatchers is the bottleneck: it was busy 99 %")
+        );
+        assert!(read(0.5).starts_with("Dispatcher: The busiest dispatcher is the bottleneck"), "{}", read(0.5));
         let lossy = of(full(lost(Place::Input, 500)));
         assert_eq!(lossy, format!("{text} a lost 5.00 % of the packets. Try --dispatchers 3."));
         assert_eq!(of(RunFacts { dispatchers: vec![0.99], ..run() }), "", "the workers have no time left either");

@@ -15,6 +15,8 @@ use crate::parts::{dispatch, setup};
 
 /// The dispatchers of a run, ready, and where their threads sit.
 pub(crate) struct SeparateDispatchers {
+    /// The part of the configuration that each dispatcher has.
+    pub(crate) parts: Vec<RunConfig>,
     pub(crate) dispatchers: Vec<Dispatching<AnySteer, AnyShare, AnyAllocate>>,
     pub(crate) places: Places,
     /// By dispatcher: one more than the largest client number.
@@ -89,7 +91,7 @@ pub(crate) fn separate(config: &RunConfig) -> Result<SeparateDispatchers, LabErr
     }
     let manifest = |path| JournalFiles::create(path, &config.policy, config.dispatchers.unwrap_or(1), journals);
     let journals = config.journal.as_deref().map(manifest).transpose()?;
-    Ok(SeparateDispatchers { dispatchers, places, clients, journals })
+    Ok(SeparateDispatchers { parts, dispatchers, places, clients, journals })
 }
 
 /// What keeps one of several dispatchers from being made may be that it has but a part of the workers.

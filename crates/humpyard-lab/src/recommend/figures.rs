@@ -389,7 +389,7 @@ impl MeasuredFigures {
     }
 }
 
-/// The part of the time in which the busiest thread worked that brings packets to cores. 0: there is none.
+/// Returns the part of the time during which the busiest dispatcher or the reader worked. 0: there is no dispatcher.
 fn dispatcher(run: &RunResult) -> f64 {
     let assumed = run.assumed.as_ref().filter(|_| run.dispatchers > 0);
     assumed.map_or(0.0, |assumed| assumed.dispatcher_utilization.max(assumed.reader_utilization.unwrap_or(0.0)))

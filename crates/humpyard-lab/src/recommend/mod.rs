@@ -276,7 +276,7 @@ pub fn recommend(
     run::services(config)?;
     let config = &fixed(config, goal)?;
     let dispatchers = config.dispatchers.unwrap_or(1);
-    // Plain hashing goes with any number of dispatchers that others go with.
+    // Plain hashing allows any number of dispatchers that another policy allows.
     several::refuse(&RunConfig { policy: HASHING.parse()?, ..config.clone() })?;
     let (candidates, skipped) = fitting(config, &tried(config, policies))?;
     let not_tried = not_tried(policies, &skipped);
@@ -428,7 +428,7 @@ fn candidates_name(text: &str) -> String {
     text.parse::<PolicySpec>().map_or_else(|_| text.to_owned(), |policy| policy.to_string())
 }
 
-/// Says of policies that were asked for why they were not tried.
+/// Returns a remark for each requested policy that was not tried.
 fn not_tried(asked: &[PolicySpec], skipped: &[Skipped]) -> Vec<String> {
     let of = |policy: &PolicySpec| skipped.iter().find(|skipped| skipped.policy == policy.to_string());
     asked.iter().filter_map(of).map(|one| format!("`{}` was not tried: {}", one.policy, one.because)).collect()

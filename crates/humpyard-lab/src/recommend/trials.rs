@@ -220,7 +220,7 @@ impl<'a> Trials<'a> {
             let trial = Trial::new(policy, Part::Searched(1.0), self.config);
             let mut config = self.config_of(&trial);
             if host_of_several(&config).is_some() {
-                // A pilot hears of one dispatcher. Without its host, packets wait for cores alone.
+                // A pilot observes one dispatcher. On the ideal host, packets wait for cores alone.
                 (config.dispatchers, config.assumed) = (Some(1), None);
             }
             for piece in self.pieces(trial.part) {
@@ -272,7 +272,7 @@ impl<'a> Trials<'a> {
         Ok(MeasuredFigures { scopes: self.scopes.figures(&parts, &counts), ..MeasuredFigures::of_parts(&parts) })
     }
 
-    /// Whether the goal names clients, of which an observer hears.
+    /// Whether the goal names clients. An observer counts their packets.
     pub(super) fn names_clients(&self) -> bool {
         self.scopes.listener_of_all().is_some()
     }

@@ -142,7 +142,7 @@ pub(super) fn remedy_in_recommend(dispatchers: usize) -> String {
     )
 }
 
-/// The threads that bring packets to cores.
+/// Returns the threads that bring packets to cores, as the beginning of a sentence.
 pub(super) fn brings_packets(dispatchers: usize) -> &'static str {
     if dispatchers == 1 { "the dispatcher is" } else { "a dispatcher, or the reader of all, is" }
 }

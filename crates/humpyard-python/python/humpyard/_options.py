@@ -130,7 +130,7 @@ class SimulateOptions(TypedDict, total=False):
     and fairness."""
     dispatchers: Text
     """Dispatchers, each with a part of workers and connections; 0: workers need none; auto: 0 where possible,
-    else 1. In a simulation, of the --host, and auto is 1."""
+    else 1. Simulations: dispatchers of the --host; auto: 1."""
     journal: Text
     """Write every event and decision to this file, a line each, for `humpyard replay`."""
     timeline: Text
@@ -260,7 +260,7 @@ class RunOptions(TypedDict, total=False):
     """Keep the privileges of the user once interfaces are open."""
     dispatchers: Text
     """Dispatchers, each with a part of workers and connections; 0: workers need none; auto: 0 where possible,
-    else 1. In a simulation, of the --host, and auto is 1."""
+    else 1. Simulations: dispatchers of the --host; auto: 1."""
     quarantine: Text
     """Where packets go at which a service panicked, as they arrived: a capture file; a .pcapng takes all link
     types."""
@@ -396,4 +396,4 @@ class CompareOptions(TypedDict, total=False):
     and fairness."""
     dispatchers: Text
     """Dispatchers, each with a part of workers and connections; 0: workers need none; auto: 0 where possible,
-    else 1. In a simulation, of the --host, and auto is 1."""
+    else 1. Simulations: dispatchers of the --host; auto: 1."""
