@@ -357,7 +357,10 @@ impl<const PLAIN: bool, S: Steer, Q: Share, A: Allocate> Traffic<'_, PLAIN, S, Q
         (self.arrival, self.is_dry) = (Time::MAX, true);
         // A batch has no packets if another dispatcher gets all of them.
         while self.is_dry {
-            if self.source.passed().is_multiple_of(PROGRESS_EVERY) && self.is_stopped() {
+            if self.source.passed().is_multiple_of(PROGRESS_EVERY) {
+                (self.progress)(self.arrivals, self.source.progress());
+            }
+            if self.is_stopped() {
                 return;
             }
             match self.source.turn() {
@@ -374,9 +377,8 @@ impl<const PLAIN: bool, S: Steer, Q: Share, A: Allocate> Traffic<'_, PLAIN, S, Q
         }
     }
 
-    /// Reports the progress, and asks whether to stop.
+    /// Asks whether to stop. A policy that looks at all clients takes long for a batch, so each batch asks.
     fn is_stopped(&mut self) -> bool {
-        (self.progress)(self.arrivals, self.source.progress());
         self.interrupted |= self.stop.load(Ordering::Relaxed);
         self.interrupted
     }
