@@ -1,12 +1,16 @@
 //! A simulation of several dispatchers, or of workers without one.
 //!
-//! Each dispatcher is simulated by itself, with its packets and its part of the workers, on processors of its own. It
-//! shares nothing with the others but the reader, which deals out the packets of all. Workers without a dispatcher are
-//! each a dispatcher without workers, and the kernel deals out their packets in no time.
+//! Each dispatcher is simulated by itself, with its packets and its part of the workers. It shares nothing with the
+//! others but the reader, which deals out the packets of all. Threads sit as those of a live run: a dispatcher serves
+//! the workers on its own processor, and a reader there takes its time. Other threads are simulated as if each had a
+//! processor of its own. Workers without a dispatcher are each a dispatcher without workers, and the kernel deals out
+//! their packets in no time.
 
+use humpyard_core::id::{CoreId, Id, IdVec};
 use humpyard_core::measure::{Histogram, LostOutside};
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
-use humpyard_sim::{Outcome, Part, Simulation, simulate_named};
+use humpyard_runtime::{Seat, places_on};
+use humpyard_sim::{Host as SimulatedHost, Outcome, Part, Simulation, simulate_named};
 use humpyard_traffic::flow::Heaviest;
 use humpyard_traffic::pace::Pacer;
 use humpyard_traffic::source::Source;
@@ -52,10 +56,12 @@ pub(crate) fn simulate_each(
     let shares = shares(config, assumed, parts.len())?;
     let mut outcomes = Vec::with_capacity(parts.len());
     let mut before = 0;
-    for (number, ((one, own), share)) in dispatchers.into_iter().zip(&parts).zip(shares).enumerate() {
+    let hosts = hosts(config, assumed, &parts)?;
+    for (number, (((one, own), share), host)) in dispatchers.into_iter().zip(&parts).zip(shares).zip(hosts).enumerate()
+    {
         let cores = own.cores.max(1);
         let setup = setup::scheduler_config(own, cores, one.classifier.clients_max())?;
-        let timing = setup::timing_of_host(own, assumed, own.cores + 1)?.with_part(share);
+        let timing = setup::timing_of_host(own, assumed, host, own.cores + 1).with_part(share);
         let mut progress = |packets, read: Option<f64>| {
             let of_all = read.map(|read| (number as f64 + read) / parts.len() as f64);
             (control.progress)(before + packets, of_all);
@@ -92,9 +98,50 @@ fn shares(config: &RunConfig, assumed: &AssumedHost, count: usize) -> Result<Vec
         let of_worker = |worker| table.iter().map(|&other| usize::from(other) == worker).collect();
         return Ok((0..count).map(|worker| Part::new(spread(BUCKETS), of_worker(worker))).collect());
     }
-    let deal = assumed.machine.host(&assumed.name)?.times.deal;
+    let times = &assumed.machine.host(&assumed.name)?.times;
     let of_dispatcher = |number| (0..count).map(|other| other == number).collect();
-    Ok((0..count).map(|number| Part::new(spread(count), of_dispatcher(number)).with_reader(deal)).collect())
+    Ok((0..count)
+        .map(|number| Part::new(spread(count), of_dispatcher(number)).with_reader(times.deal, times.hand_over))
+        .collect())
+}
+
+/// Returns the threads of each dispatcher, or of each worker without one, and the times that they take.
+fn hosts(config: &RunConfig, assumed: &AssumedHost, parts: &[RunConfig]) -> Result<Vec<SimulatedHost>, LabError> {
+    let host = assumed.machine.host(&assumed.name)?;
+    if config.dispatchers == Some(0) {
+        return Ok(parts.iter().map(|_| SimulatedHost::new(host.times.clone(), 0, 1)).collect());
+    }
+    let workers: Vec<usize> = parts.iter().map(|part| part.cores).collect();
+    let processors: Vec<usize> = (0..host.processors_for(config.cores, parts.len())).collect();
+    let places = places_on(&workers, false, &processors);
+    let reader = places.reader.and_then(|seat| seat.processor);
+    let of_dispatcher = |seats: &Vec<Seat>| {
+        let mut times = host.times.clone();
+        if seats[0].processor == reader {
+            // For each packet of this dispatcher the reader has one for each of the others, too.
+            times.take_in += times.deal * parts.len() as f64;
+        }
+        SimulatedHost::placed(times, threads(seats))
+    };
+    Ok(places.dispatchers.iter().map(of_dispatcher).collect())
+}
+
+/// Returns the thread of each core of a dispatcher, whose seat is the first: one for each processor. `None`: the
+/// dispatcher serves the core.
+fn threads(seats: &[Seat]) -> IdVec<CoreId, Option<usize>> {
+    let mut others: Vec<Option<usize>> = Vec::new();
+    let of_core = |core: CoreId| {
+        let processor = seats[core.index() + 1].processor;
+        if processor == seats[0].processor {
+            return None;
+        }
+        let known = others.iter().position(|&other| other == processor);
+        Some(known.unwrap_or_else(|| {
+            others.push(processor);
+            others.len() - 1
+        }))
+    };
+    IdVec::from_fn(seats.len() - 1, of_core)
 }
 
 /// Returns the result of all dispatchers, whose configurations these are.
@@ -201,13 +248,34 @@ mod tests {
     }
 
     #[test]
+    fn threads_sit_as_those_of_a_live_run() {
+        let of = |workers: &[usize], processors: usize| -> Vec<Vec<Option<usize>>> {
+            let places = places_on(workers, false, &(0..processors).collect::<Vec<_>>());
+            places.dispatchers.iter().map(|seats| threads(seats).iter().copied().collect()).collect()
+        };
+        assert_eq!(of(&[1, 1], 2), [[None], [None]], "each dispatcher serves its own core");
+        assert_eq!(of(&[1, 2], 3), [vec![Some(0)], vec![Some(0), None]], "one core sits with the other dispatcher");
+        assert_eq!(of(&[2, 2], 7), [vec![Some(0), Some(1)], vec![Some(0), Some(1)]]);
+        assert_eq!(of(&[3], 2), [vec![Some(0), None, Some(0)]], "two cores share a processor, and so a thread");
+    }
+
+    #[test]
+    fn a_reader_on_the_processor_of_a_dispatcher_takes_its_time() {
+        // The first dispatcher has the reader beside it, of 17 threads on 16 processors.
+        let result = simulated("hrw", 8, 1e6);
+        assert_eq!(result.assumed.as_ref().unwrap().processors, 16);
+        let busy: Vec<f64> = result.dispatchers_detail.iter().filter_map(|part| part.utilization).collect();
+        assert!(busy[1..].iter().all(|&other| other < 0.6 * busy[0]), "{busy:?}");
+    }
+
+    #[test]
     fn the_reader_is_the_limit_of_many_dispatchers() {
-        let result = simulated("hrw", 8, 9e6);
+        let result = simulated("hrw", 7, 9e6);
         let reader = 1e9 / result.assumed.as_ref().unwrap().host.machine.host.as_ref().unwrap().times.deal;
         assert!((result.summary.throughput_pps / reader - 1.0).abs() < 0.02, "{}", result.summary.throughput_pps);
         let said = bottleneck(&result).unwrap();
         assert!(said.starts_with("the reader is the bottleneck") && said.contains("--dispatchers 0"), "{said}");
-        assert_eq!(result.assumed.unwrap().processors, 17, "one for each core and dispatcher, and the reader's");
+        assert_eq!(result.assumed.unwrap().processors, 16, "one for each core and dispatcher, and the reader's");
         let none = simulated("hrw", 0, 9e6);
         assert!(none.assumed.as_ref().unwrap().reader_utilization.is_none() && bottleneck(&none).is_none());
         assert!(none.summary.throughput_pps > 8.9e6, "{}", none.summary.throughput_pps);

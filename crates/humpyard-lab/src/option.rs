@@ -350,7 +350,7 @@ pub(crate) const LIVE_AND_SIM: &[RunCommand] =
     &[RunCommand::Run, RunCommand::Sim, RunCommand::Compare, RunCommand::Why];
 pub(crate) const RUN: &[RunCommand] = &[RunCommand::Run];
 pub(crate) const WITH_DISPATCHERS: &[RunCommand] =
-    &[RunCommand::Run, RunCommand::Sim, RunCommand::Compare, RunCommand::Recommend];
+    &[RunCommand::Run, RunCommand::Sim, RunCommand::Compare, RunCommand::Recommend, RunCommand::Validate];
 pub(crate) const RUN_AND_SIM: &[RunCommand] = &[RunCommand::Run, RunCommand::Sim];
 
 /// Places in the help.

@@ -69,7 +69,7 @@ pub use input::Input;
 pub use live::{Live, Overload};
 pub use load::{Hears, Load};
 pub use outcome::{OutAccount, Outcome, Part, RunError, ServicePanic};
-pub use placement::{Places, Seat, Seated, Thread, places, places_of_workers, seats};
+pub use placement::{Places, Seat, Seated, Thread, places, places_of_workers, places_on, seats};
 pub use replacement::Replacement;
 pub use several::{Dispatching, Feed, Several, run_several};
 pub use typed::{run_named, run_several_named};

@@ -77,7 +77,8 @@ pub fn places(workers: &[usize], writes: bool) -> Places {
     places_on(workers, writes, &processors())
 }
 
-fn places_on(workers: &[usize], writes: bool, processors: &[usize]) -> Places {
+/// As [`places`], on these processors.
+pub fn places_on(workers: &[usize], writes: bool, processors: &[usize]) -> Places {
     let all: usize = workers.iter().sum();
     let threads = (0..workers.len()).map(Thread::OneDispatcher).chain((0..all).map(Thread::Worker));
     let threads = threads.chain([Thread::Reader]).chain(writes.then_some(Thread::Writer));

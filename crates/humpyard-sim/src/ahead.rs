@@ -453,7 +453,7 @@ mod tests {
     #[test]
     fn a_packet_is_there_when_the_reader_has_dealt_it_out() {
         let spread = humpyard_traffic::Spread::new(1, Tunnels::NONE, Seed(4));
-        let part = Part::new(spread, vec![true]).with_reader(1e6);
+        let part = Part::new(spread, vec![true]).with_reader(1e6, 0.0);
         let source = open("gen:poisson:packets=3,flows=1", Seed(1)).unwrap();
         let mut ahead = Ahead::new(source, Pacer::new(Pace::Trace), Tunnels::NONE, digester(), Some(part));
         assert!(ahead.next().is_none() && ahead.turn().unwrap());

@@ -126,7 +126,12 @@ impl Host {
     pub fn new(costs: HostCosts, workers: usize, processors: usize) -> Self {
         let processors = processors.max(1);
         let place = |core: CoreId| ((core.index() + 1) % processors).checked_sub(1);
-        let threads = IdVec::from_fn(workers.max(1), |core| if workers == 0 { None } else { place(core) });
+        Self::placed(costs, IdVec::from_fn(workers.max(1), |core| if workers == 0 { None } else { place(core) }))
+    }
+
+    /// Returns the host of a run with these threads: that of each core, counted from 0. `None`: the dispatcher serves
+    /// the core.
+    pub fn placed(costs: HostCosts, threads: IdVec<CoreId, Option<usize>>) -> Self {
         Self { costs, threads, interrupted: None, waits: false }
     }
 

@@ -14,6 +14,8 @@ pub struct Part {
     takes: Vec<bool>,
     /// The reader's time for a packet, in ns.
     deal: f64,
+    /// Time that a packet takes from the reader to the dispatcher, in ns. Packets on the way do not keep the reader.
+    on_the_way: f64,
     /// When the reader has dealt out all packets so far, in ns.
     dealt: f64,
 }
@@ -21,13 +23,14 @@ pub struct Part {
 impl Part {
     /// Returns the part that has these places of a spread. Its reader takes no time.
     pub fn new(spread: Spread, takes: Vec<bool>) -> Self {
-        Self { spread, takes, deal: 0.0, dealt: 0.0 }
+        Self { spread, takes, deal: 0.0, on_the_way: 0.0, dealt: 0.0 }
     }
 
-    /// Sets the time that the reader takes for each packet of the input, in ns.
+    /// Sets the time that the reader takes for each packet of the input, and that a packet is on the way to its
+    /// dispatcher, in ns.
     #[must_use]
-    pub fn with_reader(self, deal: f64) -> Self {
-        Self { deal, ..self }
+    pub fn with_reader(self, deal: f64, on_the_way: f64) -> Self {
+        Self { deal, on_the_way, ..self }
     }
 
     /// Records the next packet of the input. Returns when the dispatcher can take it. `None`: another dispatcher gets
@@ -36,7 +39,7 @@ impl Part {
         // A time of 2^53 ns, 104 days, is exact.
         self.dealt = self.dealt.max(arrival.as_ns() as f64) + self.deal;
         let is_mine = self.takes.get(self.spread.dispatcher_of(headers)).is_some_and(|&takes| takes);
-        is_mine.then(|| Time::from_ns(self.dealt as u64))
+        is_mine.then(|| Time::from_ns((self.dealt + self.on_the_way) as u64))
     }
 }
 
@@ -56,8 +59,10 @@ mod tests {
         let part = |takes: usize| Part::new(spread.clone(), (0..2).map(|place| place == takes).collect());
         let mut at_once = part(mine);
         assert_eq!([5, 5, 9].map(|at| at_once.next(ns(at), &headers)), [5, 5, 9].map(|at| Some(ns(at))));
-        let mut read = part(mine).with_reader(10.5);
+        let mut read = part(mine).with_reader(10.5, 0.0);
         assert_eq!([0, 5, 100].map(|at| read.next(ns(at), &headers)), [10, 21, 110].map(|at| Some(ns(at))));
+        let mut sent = part(mine).with_reader(10.5, 50.0);
+        assert_eq!([0, 5, 100].map(|at| sent.next(ns(at), &headers)), [60, 71, 160].map(|at| Some(ns(at))));
         assert_eq!(part(1 - mine).next(ns(5), &headers), None);
     }
 }

@@ -27,6 +27,8 @@ struct Options {
     runs: usize,
     /// How long each lasts, about, in seconds.
     seconds: f64,
+    /// Dispatchers of each cell. If there are several, each cell has as many workers.
+    dispatchers: usize,
     /// Where the table goes, as CSV.
     csv: Option<String>,
 }
@@ -42,7 +44,7 @@ const PROBED: u64 = 100_000;
 
 impl Options {
     fn parse(words: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut options = Self { cells: 100, runs: 3, seconds: 1.0, csv: None };
+        let mut options = Self { cells: 100, runs: 3, seconds: 1.0, dispatchers: 1, csv: None };
         let mut words = words.filter(|word| word != "--bench");
         while let Some(option) = words.next() {
             let value = words.next().ok_or_else(|| format!("{option} needs a value"))?;
@@ -54,10 +56,14 @@ impl Options {
                     options.seconds =
                         value.parse().ok().filter(|time| (0.01..=60.0).contains(time)).ok_or_else(wrong)?;
                 }
+                "--dispatchers" => {
+                    options.dispatchers =
+                        value.parse().ok().filter(|count| (1..=16).contains(count)).ok_or_else(wrong)?;
+                }
                 "--csv" => options.csv = Some(value),
                 _ => {
                     return Err(format!(
-                        "no option {option}: there are --cells N, --runs N, --seconds S and --csv FILE"
+                        "no option {option}: there are --cells N, --runs N, --seconds S, --dispatchers N and --csv FILE"
                     ));
                 }
             }
@@ -109,8 +115,12 @@ fn measure(options: &Options) -> Result<(), String> {
     let mut tried = Vec::with_capacity(options.cells);
     let started = Instant::now();
     println!("{HEADING}");
-    for (number, cell) in cells(options.cells).into_iter().enumerate() {
-        let config = config(&cell, &traces, &costs, &host).map_err(|error| error.to_string())?;
+    for (number, mut cell) in cells(options.cells).into_iter().enumerate() {
+        if options.dispatchers > 1 {
+            cell.workers = options.dispatchers;
+        }
+        let mut config = config(&cell, &traces, &costs, &host).map_err(|error| error.to_string())?;
+        config.dispatchers = Some(options.dispatchers);
         let mut control = Control::new(&stop, &mut progress);
         let outcome = run(&config, &cell, options, &mut control).map_err(|error| format!("{cell}: {error}"))?;
         println!("{}", row(number + 1, &outcome));
@@ -125,7 +135,6 @@ fn measure(options: &Options) -> Result<(), String> {
 fn config(cell: &Cell, traces: &str, costs: &Costs, host: &AssumedHost) -> Result<RunConfig, LabError> {
     let mut config = RunConfig::new(Host::Live, &cell.input(traces), cell.policy.parse()?);
     config.cores = cell.workers;
-    config.dispatchers = Some(1);
     config.services = vec![ServiceChoice::parse(cell.service)?];
     if cell.is_chain {
         config.services.insert(0, ServiceChoice::parse(FIRST)?);

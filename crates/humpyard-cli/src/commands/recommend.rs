@@ -6,7 +6,8 @@ use std::thread;
 
 use humpyard::lab::calibrate::INPUT;
 use humpyard::lab::recommend::{
-    Advice, Goal, RecommendOptions, Recommendation, TrialPlace, baseline, recommend as search, verify, why_not_verified,
+    Advice, Goal, RecommendOptions, Recommendation, TrialPlace, baseline, larger_host, recommend as search, verify,
+    why_not_verified,
 };
 use humpyard::lab::report::ReportFile;
 use humpyard::lab::{AUTO, AssumedHost, Control, Host, RunConfig, check, of_this_machine, spelled};
@@ -285,7 +286,10 @@ fn with_commands(said: &mut Recommendation, typed: &[String], options: &Recommen
     let asked = Asked { typed, options, packets };
     let RunConfig { table, own_policies, .. } = &options.config;
     let is_typable = |policy: &str| table.is_none() && own_policies.iter().all(|own| own.to_string() != policy);
-    let simulated = |policy: &str, cores, times| is_typable(policy).then(|| asked.simulated(policy, cores, times));
+    let simulated = |policy: &str, cores, times| {
+        let is_on_host = larger_host(&options.config, cores).is_none();
+        (is_on_host && is_typable(policy)).then(|| asked.simulated(policy, cores, times))
+    };
     said.command = is_typable(&said.policy).then(|| asked.live(&said.policy));
     for varied in said.more_traffic.iter_mut().chain(&mut said.other_cores) {
         varied.command = simulated(&varied.policy, varied.cores, varied.multiplier);

@@ -57,8 +57,9 @@ fn options(arguments: &ValidateArguments) -> Result<ValidateOptions, Failure> {
     let given: Vec<&str> = arguments.policy.iter().map(String::as_str).collect();
     let texts: &[&str] = if given.is_empty() { &USUAL } else { &given };
     let policies = texts.iter().map(|text| named(text)).collect::<Result<Vec<PolicySpec>, _>>()?;
-    let workers = arguments.workers.unwrap_or_else(usual_workers);
     let given = &*arguments.options;
+    let dispatchers = given.one("dispatchers").and_then(|text| text.parse().ok()).unwrap_or(1);
+    let workers = arguments.workers.unwrap_or_else(|| usual_workers_of(dispatchers));
     let mut config = configuration(Host::Live, policies[0].clone(), workers, given, &arguments.common)?;
     if given.one("costs").is_none() {
         config.costs = costs(AUTO, works(&config.services))?;
@@ -80,9 +81,22 @@ pub(crate) fn usual_workers() -> u16 {
     u16::try_from(processors.saturating_sub(1)).unwrap_or(u16::MAX).clamp(1, 1024)
 }
 
+/// As many as there are processors beside those of the dispatchers and their reader, and at least one for each
+/// dispatcher.
+fn usual_workers_of(dispatchers: u16) -> u16 {
+    match dispatchers {
+        0 | 1 => usual_workers(),
+        several => usual_workers().saturating_sub(several).max(several),
+    }
+}
+
 fn text(validation: &Validation) -> String {
     let offered = validation.offered_pps.map_or(String::new(), |rate| format!(", {} offered", packet_rate(rate)));
-    let input = format!("{}, workers: {}{offered}.\n", validation.input, validation.workers);
+    let several = match validation.dispatchers {
+        0 | 1 => String::new(),
+        several => format!(", dispatchers: {several}"),
+    };
+    let input = format!("{}, workers: {}{several}{offered}.\n", validation.input, validation.workers);
     let mut lines = vec![format!("{}\n", validation.finding), input];
     lines.extend(validation.policies.iter().map(policy));
     let host = validation.policies.first().and_then(|policy| policy.host.as_ref());
@@ -108,5 +122,6 @@ fn policy(one: &PolicyValidation) -> String {
         ]);
     }
     let lines: Vec<String> = one.costs.iter().map(ToString::to_string).collect();
-    format!("{rows}\n{}\nCosts: {}.\n", one.decisions.says(), lines.join("; "))
+    let decisions = one.decisions.as_ref().map_or(String::new(), |decisions| format!("\n{}", decisions.says()));
+    format!("{rows}{decisions}\nCosts: {}.\n", lines.join("; "))
 }

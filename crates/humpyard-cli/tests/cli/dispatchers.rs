@@ -190,6 +190,15 @@ fn recommend_tries_what_goes_with_the_dispatchers() {
         |words: &str| run(directory.path(), &words.split_whitespace().chain(["--json"]).collect::<Vec<_>>()).json();
     let one = of(all);
     assert!(one["reason"].as_str().is_some_and(|why| why.contains("the dispatcher is busy all the time")), "{one:#}");
+    let limits = |sized: &Value| -> Vec<String> {
+        let sizes = sized["sizing"]["sizes"].as_array().expect("sizes");
+        sizes.iter().filter_map(|size| size["limit"].as_str()).map(str::to_owned).collect()
+    };
+    let sized = of(&format!("{all} --candidate hrw --size"));
+    let expected = "with 32 cores the dispatcher is busy ";
+    assert!(limits(&sized).len() == 4 && limits(&sized).iter().all(|why| why.starts_with(expected)), "{sized:#}");
+    let enough = of(&format!("{all} --candidate hrw --size --dispatchers 0"));
+    assert!(limits(&enough).is_empty(), "{enough:#}");
     let none = of(&format!("{all} --dispatchers 0"));
     assert!(none.get("dispatcher_utilization").is_none());
     assert!(none["reason"].as_str().is_some_and(|why| !why.contains("dispatcher")), "{none:#}");

@@ -2,6 +2,7 @@
 //! business, which no test here is about.
 
 use std::fs;
+use std::thread::available_parallelism;
 
 use serde_json::Value;
 
@@ -53,6 +54,22 @@ fn figures_stand_beside_their_predictions() {
             }
         }
     }
+}
+
+#[test]
+fn several_dispatchers_are_predicted_and_told_where_their_threads_share_processors() {
+    let document = validated(&format!("{SHORT} --workers 2 --dispatchers 2 --json"));
+    assert_eq!((&document["workers"], &document["dispatchers"]), (&2.into(), &2.into()));
+    for policy in document["policies"].as_array().expect("policies") {
+        assert_eq!(policy["packets"], 4_000, "{policy:#}");
+        assert_eq!(policy["decisions"], Value::Null, "{policy:#}");
+        let throughput = policy["figures"][0]["predicted"].as_f64().expect("a rate");
+        assert!((99e3..101e3).contains(&throughput), "{policy:#}");
+    }
+    let share = "a reader, 2 dispatchers and 2 workers share ";
+    let is_told = |warnings: &Value| warnings.as_array().is_some_and(|all| all[0].as_str().unwrap().starts_with(share));
+    let processors = available_parallelism().map_or(1, usize::from);
+    assert_eq!(is_told(&document["warnings"]), processors < 5, "{document:#}");
 }
 
 #[test]
@@ -198,6 +215,9 @@ fn slips_are_told_in_a_line() {
         ),
         ("recommend --input gen:poisson:packets=10 --goal p99<1ms --workers 1000 --verify", "by simulation alone"),
         ("validate --input gen:poisson:packets=10 --swap 1ms=hrw", "--swap"),
+        ("validate --input gen:poisson:packets=10 --dispatchers 0", "the input is gen:poisson:packets=10"),
+        ("validate --input gen:poisson:packets=10 --dispatchers 2 --workers 1", "have 2 workers, or fewer"),
+        ("validate --input gen:poisson:packets=10 --dispatchers 2 --topology 2:2", "--topology"),
         ("validate --input nowhere.pcap", "nowhere.pcap"),
         ("validate --input gen:poisson:packets=10 --services nothing", "nothing"),
         ("sim --input gen:poisson:packets=10 --policy hrw --hand-over 3", "--hand-over"),

@@ -138,14 +138,15 @@ impl DescribedHost {
     }
 
     /// Returns the number of processors of a simulation of this many cores and dispatchers. If the host has too few,
-    /// it is extended. One dispatcher may share the last processor with a core. Several dispatchers and their reader
-    /// have a processor each, beside those of the cores. Cores without a dispatcher have a processor each.
+    /// it is extended: then each core, each dispatcher and the reader of several have a processor of their own. A host
+    /// with a processor for each core is not extended, and its threads sit as those of a live run. Cores without a
+    /// dispatcher have a processor each.
     pub fn processors_for(&self, cores: usize, dispatchers: usize) -> usize {
         match dispatchers {
             0 => self.processors.max(cores),
-            1 if cores <= self.processors => self.processors,
+            _ if cores <= self.processors => self.processors,
             1 => cores + 1,
-            several => self.processors.max(cores + several + 1),
+            several => cores + several + 1,
         }
     }
 

@@ -301,8 +301,10 @@ pub fn cost_model(config: &RunConfig, setup: &SchedulerConfig) -> Result<CostMod
 /// Returns how packets get to the cores of a simulation, and how cores are interrupted.
 pub fn timing(config: &RunConfig) -> Result<Timing, LabError> {
     if let Some(assumed) = &config.assumed {
-        let processors = assumed.machine.host(&assumed.name)?.processors_for(config.cores, 1);
-        return timing_of_host(config, assumed, processors);
+        let host = assumed.machine.host(&assumed.name)?;
+        let processors = host.processors_for(config.cores, 1);
+        let simulated = SimulatedHost::new(host.times.clone(), config.cores, processors);
+        return Ok(timing_of_host(config, assumed, simulated, processors));
     }
     let hand_over = time(config.hand_over.unwrap_or_default());
     let interrupted = match (config.interrupted, config.costs.machine.as_ref().and_then(MachineCosts::disturbance)) {
@@ -337,16 +339,18 @@ fn check_assumed(config: &RunConfig) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Returns how packets get to the cores of an assumed host with this number of processors.
-pub(crate) fn timing_of_host(config: &RunConfig, assumed: &AssumedHost, processors: usize) -> Result<Timing, LabError> {
-    let host = assumed.machine.host(&assumed.name)?;
+/// Returns how packets get to the cores of an assumed host, which has at most this number of threads.
+pub(crate) fn timing_of_host(
+    config: &RunConfig,
+    assumed: &AssumedHost,
+    simulated: SimulatedHost,
+    threads: usize,
+) -> Timing {
     let disturbance = assumed.machine.disturbance();
     let seed = Seed(config.seed.0.wrapping_add(assumed.draw));
-    let interrupted = disturbance.map(|disturbance| Interrupted::new(processors, &disturbance, seed));
-    let host = SimulatedHost::new(host.times.clone(), config.cores, processors)
-        .with_interrupted(interrupted)
-        .with_waiting(config.overload() == Overload::Wait);
-    Ok(Timing::default().with_host(host))
+    let interrupted = disturbance.map(|disturbance| Interrupted::new(threads, &disturbance, seed));
+    let host = simulated.with_interrupted(interrupted).with_waiting(config.overload() == Overload::Wait);
+    Timing::default().with_host(host)
 }
 
 /// Returns the policies that take over during the run.

@@ -127,6 +127,13 @@ pub(crate) fn refuse(config: &RunConfig) -> Result<(), LabError> {
     if dispatchers != 1 && is_simulated && !config.speeds.is_empty() {
         return refuse("does not go with @speeds: have one dispatcher".to_owned());
     }
+    if dispatchers != 1 && is_simulated && has_quantum(config)? {
+        return refuse(format!(
+            "does not go with `{}`, which gives packets back after a quantum: that is simulated on the ideal host \
+             alone, which has no dispatcher",
+            config.policy
+        ));
+    }
     match dispatchers {
         0 => return dispatch::refuse(config),
         1 => return Ok(()),
@@ -166,6 +173,12 @@ pub(crate) fn refuse(config: &RunConfig) -> Result<(), LabError> {
         }
     }
     Ok(())
+}
+
+/// Whether the policy has cores give back packets after a quantum.
+fn has_quantum(config: &RunConfig) -> Result<bool, LabError> {
+    let setup = setup::scheduler_config(config, config.cores.max(1), 1)?;
+    Ok(config.policy.build(&setup)?.quantum().is_some())
 }
 
 #[cfg(test)]
@@ -230,6 +243,7 @@ mod tests {
         let told = separate(&services).err().unwrap().to_string();
         assert!(told.contains("dispatchers 2") && told.contains("3 services need at least 3 cores"), "{told}");
     }
+
     #[test]
     fn a_simulation_of_several_dispatchers_needs_their_host() {
         let said = |config: &RunConfig| refuse(config).unwrap_err().to_string();
@@ -252,6 +266,8 @@ mod tests {
         for dispatchers in [0, 2] {
             let slow = RunConfig { speeds: vec![250], ..on_host("hrw", 4, dispatchers) };
             assert!(said(&slow).contains("speeds"), "{dispatchers}");
+            let quantum = said(&on_host("shinjuku", 4, dispatchers));
+            assert!(quantum.contains("with `shinjuku`") && !quantum.contains("use"), "{quantum}");
         }
     }
 }

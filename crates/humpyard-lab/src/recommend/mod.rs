@@ -62,7 +62,7 @@ pub use limits::{BrokenAt, Limits};
 pub use scope::ScopeFigures;
 pub use search::{BUDGET, Round};
 pub use sizing::{CoreCount, SIZES, Sizing};
-pub use trials::Progress;
+pub use trials::{Progress, larger_host};
 pub use vacuous::Vacuous;
 pub use verify::{Verification, Verified, verify, why_not_verified};
 pub use words::{capital, margin_text, shown};

@@ -172,7 +172,9 @@ fn sizes(sizing: &Sizing) -> Markup {
         p { (capital(&sizing.about())) "." }
         div.scroll { table {
             thead { tr {
-                @for name in ["policy", "traffic", "cores", "fewest", "most", "not sure", "command"] { th { (name) } }
+                @for name in ["policy", "traffic", "cores", "fewest", "most", "not sure", "limit", "command"] {
+                    th { (name) }
+                }
             } }
             tbody {
                 @for one in &sizing.sizes {
@@ -180,7 +182,7 @@ fn sizes(sizing: &Sizing) -> Markup {
                         th scope="row" { (one.policy) }
                         td { "x" (one.multiplier) }
                         @for cores in [one.cores, one.least, one.most] { td { (sizing.cores(cores)) } }
-                        td { @if let Some(why) = &one.not_sure { (why) } }
+                        @for why in [&one.not_sure, &one.limit] { td { @if let Some(why) = why { (why) } } }
                         td { @if let Some(command) = &one.command { code { (command) } } }
                     }
                 }

@@ -8,10 +8,11 @@ use super::evidence::{CORES_MAX, TIMES_CORES, is_possible};
 use super::goal::Goal;
 use super::search::SEEDS;
 use super::trials::{Part, Progress, Trial, Trials};
+use super::words::{brings_packets, remedy_in_recommend};
 use crate::LabError;
 use crate::choice::assumed::{AssumedHost, HERE};
 use crate::config::RunConfig;
-use crate::figures::counted;
+use crate::figures::{counted, percent};
 
 /// Multiples of the traffic for which cores are counted.
 pub const SIZES: [f64; 4] = [1.0, 1.5, 2.0, 3.0];
@@ -53,8 +54,13 @@ pub struct CoreCount {
     pub most: Option<usize>,
     /// Why a live run may need another number of cores. `None`: no reason is known; see `rests_on`.
     pub not_sure: Option<String>,
+    /// Why more cores do not help, in words: the dispatcher has no time left. `None`: they may help, or `cores` is
+    /// known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
     /// Command that simulates these cores under the first seed. `None`: `cores` is unknown, or the
-    /// policy or the input cannot be given on the command line.
+    /// policy or the input cannot be given on the command line, or the host has too few processors for the cores and
+    /// several dispatchers: then a larger one was simulated.
     pub command: Option<String>,
 }
 
@@ -86,9 +92,11 @@ impl Sizing {
         };
         let doubts = self.sizes.iter().filter_map(|one| one.not_sure.as_deref()).next();
         let doubt = doubts.map_or_else(String::new, |why| format!(". `?` is not sure: {why}"));
+        let limits = self.sizes.iter().filter_map(|one| one.limit.as_deref()).next();
+        let limit = limits.map_or_else(String::new, |why| format!(". `over {}`: {why}", self.most_tried));
         format!(
             "the fewest cores that keep the goal under all {} seeds; in brackets, the fewest and the most that a seed\
-             {block} needs{short}. This is {}{doubt}",
+             {block} needs{short}{limit}. This is {}{doubt}",
             self.seeds, self.rests_on
         )
     }
@@ -101,6 +109,16 @@ enum Sample {
     Seed(u64),
     /// A block that was held out, under a seed of its own.
     Block(usize),
+}
+
+/// What a sample needs at one multiple of the traffic.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Needed {
+    /// The fewest cores that keep the goal. `None`: the most that were tried are too few.
+    cores: Option<usize>,
+    /// With the most cores that were tried, fraction of the time during which the dispatcher or the reader worked.
+    /// `None`: it had time left, or the goal was kept.
+    full: Option<f64>,
 }
 
 /// Finds the fewest cores that keep a goal under these policies.
@@ -126,8 +144,9 @@ pub(super) fn sizing(
     let mut sizes = Vec::with_capacity(policies.len() * SIZES.len());
     for (policy, needed) in policies.iter().zip(needed.chunks(samples.len())) {
         for (at, multiplier) in SIZES.into_iter().enumerate() {
-            let of_samples: Vec<Option<usize>> = needed.iter().map(|sizes| sizes[at]).collect();
+            let of_samples: Vec<Option<usize>> = needed.iter().map(|sizes| sizes[at].cores).collect();
             let cores = greatest(&of_samples[..SEEDS as usize]);
+            let full = needed.iter().filter_map(|sizes| sizes[at].full).reduce(f64::max);
             sizes.push(CoreCount {
                 policy: policy.to_string(),
                 multiplier,
@@ -135,6 +154,7 @@ pub(super) fn sizing(
                 least: of_samples.iter().flatten().min().copied(),
                 most: greatest(&of_samples),
                 not_sure: doubt(config, here, greatest(&of_samples).unwrap_or(most_tried)),
+                limit: full.filter(|_| cores.is_none()).map(|busy| limit(config, busy, most_tried)),
                 command: None,
             });
         }
@@ -154,10 +174,11 @@ fn needed(
     policy: &PolicySpec,
     sample: Sample,
     most: usize,
-) -> Result<Vec<Option<usize>>, LabError> {
+) -> Result<Vec<Needed>, LabError> {
     let mut guess = trials.config.cores;
     let mut found = Vec::with_capacity(SIZES.len());
     for (at, times) in SIZES.into_iter().enumerate() {
+        let mut full = None;
         let cores = fewest(guess.clamp(1, most), most, |cores| {
             if !is_possible(trials, cores) {
                 return Ok(false);
@@ -167,11 +188,16 @@ fn needed(
                 Sample::Block(block) => (Part::HeldOut(block), block as u64),
             };
             let trial = Trial { times, cores, seed, ..Trial::new(policy, part, trials.config) };
-            Ok(goal.holds(&trials.run_one(&trial)?))
+            let figures = trials.run_one(&trial)?;
+            let holds = goal.holds(&figures);
+            if cores == most && !holds {
+                full = figures.full_dispatcher();
+            }
+            Ok(holds)
         })?;
         let growth = SIZES.get(at + 1).map_or(1.0, |next| next / times);
         guess = (cores.unwrap_or(most) as f64 * growth).round() as usize;
-        found.push(cores);
+        found.push(Needed { cores, full });
     }
     Ok(found)
 }
@@ -212,10 +238,23 @@ pub(super) fn doubt(config: &RunConfig, here: usize, cores: usize) -> Option<Str
         (None, _) => None,
         (Some(host), _) if host.name != HERE => Some(format!("the host `{host}` was never held against live runs")),
         (Some(_), Some(0)) => Some("cores without a dispatcher were never held against live runs".to_owned()),
-        (Some(_), Some(2..)) => Some("several dispatchers were never held against live runs".to_owned()),
+        (Some(_), Some(2..)) => Some(
+            "several dispatchers, each thread on a processor of its own, were never held against live runs".to_owned(),
+        ),
         (Some(_), _) if cores > here => Some(format!("this machine has {}", counted(here as u64, "processor"))),
         (Some(_), _) => None,
     }
+}
+
+/// Says that the threads that bring packets are busy for this part of the time, whatever cores there are.
+fn limit(config: &RunConfig, busy: f64, most_tried: usize) -> String {
+    let dispatchers = config.dispatchers.unwrap_or(1);
+    format!(
+        "with {most_tried} cores {} busy {} of the time, so more cores do not help; {}",
+        brings_packets(dispatchers),
+        percent(busy),
+        remedy_in_recommend(dispatchers)
+    )
 }
 
 /// Returns what these numbers rest on.
@@ -236,6 +275,7 @@ fn rests_on(host: Option<&AssumedHost>, here: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::trials::larger_host;
     use super::*;
     use crate::choice::host::Host;
     use crate::costs::MachineCosts;
@@ -281,6 +321,19 @@ mod tests {
     }
 
     #[test]
+    fn a_larger_box_has_a_processor_for_each_thread() {
+        let mut config = RunConfig::new(Host::Sim, "gen:poisson", "hrw".parse().expect("a policy"));
+        config.assumed = AssumedHost::find("server-16").expect("a host");
+        (config.cores, config.dispatchers) = (4, Some(2));
+        assert_eq!([13, 14, 16, 17].map(|cores| larger_host(&config, cores)), [None, Some(17), Some(19), None]);
+        // What was asked for is simulated as it is.
+        config.cores = 14;
+        assert_eq!(larger_host(&config, 14), None);
+        (config.cores, config.dispatchers) = (4, None);
+        assert_eq!(larger_host(&config, 16), None);
+    }
+
+    #[test]
     fn numbers_have_their_intervals() {
         let count = |cores, least, most, not_sure: Option<&str>| CoreCount {
             policy: "drr".to_owned(),
@@ -289,6 +342,7 @@ mod tests {
             least,
             most,
             not_sure: not_sure.map(str::to_owned),
+            limit: None,
             command: None,
         };
         assert_eq!(count(Some(7), Some(6), Some(8), None).shown(64), "7 (6-8)");

@@ -281,7 +281,13 @@ impl<'a> Trials<'a> {
     fn config_of(&self, trial: &Trial<'_>) -> RunConfig {
         let seed = Seed(self.config.seed.0.wrapping_add(trial.seed));
         let rate = self.config.rate.times(trial.times);
-        RunConfig { policy: trial.policy.clone(), cores: trial.cores, seed, rate, ..self.config.clone() }
+        let mut config =
+            RunConfig { policy: trial.policy.clone(), cores: trial.cores, seed, rate, ..self.config.clone() };
+        if let Some(processors) = larger_host(self.config, trial.cores) {
+            let host = config.assumed.as_mut().and_then(|assumed| assumed.machine.host.as_mut());
+            host.expect("a host with dispatchers").processors = processors;
+        }
+        config
     }
 
     /// Simulates some of the packets.
@@ -309,6 +315,16 @@ impl<'a> Trials<'a> {
         self.packets.fetch_add(result.packets.arrived as usize, Ordering::Relaxed);
         Ok(result)
     }
+}
+
+/// Returns the number of processors of a larger host with this many cores: one for each core, each of several
+/// dispatchers and their reader. `None`: the host as it is simulates these cores.
+pub fn larger_host(config: &RunConfig, cores: usize) -> Option<usize> {
+    let host = config.assumed.as_ref()?.machine.host.as_ref()?;
+    let dispatchers = config.dispatchers.unwrap_or(1);
+    let threads = cores + dispatchers + 1;
+    let shares = dispatchers > 1 && (cores..threads).contains(&host.processors);
+    (shares && cores > config.cores).then_some(threads)
 }
 
 fn interrupted() -> LabError {

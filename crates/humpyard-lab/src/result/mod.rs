@@ -106,7 +106,7 @@ pub struct RunResult {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes what it asks about by reference")]
-const fn is_one(count: &usize) -> bool {
+pub(crate) const fn is_one(count: &usize) -> bool {
     *count == 1
 }
 
@@ -184,8 +184,8 @@ pub struct DispatcherResult {
     pub packets: PacketCounts,
     /// Number of flows that the dispatcher saw.
     pub flows: u64,
-    /// Fraction of the time, from 0 to 1, during which it worked. Left out: in a live run,
-    /// `measured.dispatchers` has it.
+    /// Fraction of the time, from 0 to 1, during which it worked, or the reader on its processor. Left out: in a live
+    /// run, `measured.dispatchers` has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub utilization: Option<f64>,
 }

@@ -19,6 +19,9 @@ use crate::figures::percent;
 pub struct SavedValidation {
     input: String,
     workers: usize,
+    /// `None`: one, or an older version saved it.
+    #[serde(default)]
+    dispatchers: Option<usize>,
     #[serde(default)]
     offered_pps: Option<f64>,
     /// The rate that was given. `None`: the validation found it, or an older version saved it.
@@ -102,11 +105,19 @@ impl SavedValidation {
     /// Checks that the validation that is asked for is the saved one.
     ///
     /// # Errors
-    /// Another input or number of workers, other services, and policies that were not validated.
-    pub fn check(&self, input: &str, workers: usize, services: &[String], policies: &[String]) -> Result<(), LabError> {
-        if self.input != input || self.workers != workers {
+    /// Another input, number of workers or of dispatchers, other services, and policies that were not validated.
+    pub fn check(
+        &self,
+        input: &str,
+        (workers, dispatchers): (usize, usize),
+        services: &[String],
+        policies: &[String],
+    ) -> Result<(), LabError> {
+        let had = self.dispatchers.unwrap_or(1);
+        if self.input != input || (self.workers, had) != (workers, dispatchers) {
+            let several = if had == dispatchers { String::new() } else { format!(" and @dispatchers {had}") };
             return Err(LabError::option(format!(
-                "@against: the saved validation is of {} with @workers {}; ask for the same",
+                "@against: the saved validation is of {} with @workers {}{several}; ask for the same",
                 self.input, self.workers
             )));
         }
@@ -236,11 +247,13 @@ mod tests {
     #[test]
     fn another_validation_is_refused() {
         let check = |input: &str, workers, policy: &str| {
-            saved(SAVED).check(input, workers, &[], &[policy.to_owned()]).map_err(|error| error.to_string())
+            saved(SAVED).check(input, (workers, 1), &[], &[policy.to_owned()]).map_err(|error| error.to_string())
         };
         assert_eq!(check("in.pcap", 1, "drr"), Ok(()));
         assert!(check("other.pcap", 1, "drr").unwrap_err().contains("is of in.pcap with"));
         assert!(check("in.pcap", 2, "drr").is_err() && check("in.pcap", 1, "hrw").unwrap_err().contains("only drr"));
+        let several = saved(SAVED).check("in.pcap", (1, 2), &[], &[]).unwrap_err().to_string();
+        assert!(several.contains("is of in.pcap with workers 1 and dispatchers 1; ask"), "{several}");
         assert!(SavedValidation::read("no-such.json").is_err());
     }
 
@@ -249,7 +262,8 @@ mod tests {
         let of = |costs: &str| {
             saved(&SAVED.replace(r#""policy": "drr","#, &format!(r#""policy": "drr", "costs": {costs},"#)))
         };
-        let check = |saved: &SavedValidation| saved.check("in.pcap", 1, &["encrypt".to_owned()], &["drr".to_owned()]);
+        let check =
+            |saved: &SavedValidation| saved.check("in.pcap", (1, 1), &["encrypt".to_owned()], &["drr".to_owned()]);
         assert!(check(&of(r#"[{"spec": "encrypt"}]"#)).is_ok() && check(&of("[]")).is_ok());
         let said = check(&of(r#"[{"spec": "forward"}]"#)).unwrap_err().to_string();
         assert!(said.contains("of the services forward, not encrypt"), "{said}");

@@ -34,9 +34,9 @@ use crate::choice::rate::Rate;
 use crate::config::RunConfig;
 use crate::control::Control;
 use crate::costs::{ServiceCost, cost_key};
-use crate::figures::percent;
-use crate::parts::setup;
-use crate::result::RunResult;
+use crate::figures::{counted, percent};
+use crate::parts::{setup, several};
+use crate::result::{RunResult, is_one};
 use crate::run::{run_live, simulate};
 
 /// What is asked for.
@@ -95,8 +95,10 @@ pub struct PolicyValidation {
     pub costs: Vec<ServiceCost>,
     /// The host by which the simulator predicts. `None`: the ideal host.
     pub host: Option<AssumedHost>,
-    /// Decisions of one more live run, compared with a simulation of the same packets.
-    pub decisions: DecisionsCompared,
+    /// Decisions of one more live run, compared with a simulation of the same packets. Left out: there are several
+    /// dispatchers, of which each decides by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decisions: Option<DecisionsCompared>,
     /// Number of live runs that were made again, because the processors of this virtual machine were not as far apart
     /// as in the measurement.
     pub repeated: usize,
@@ -118,6 +120,9 @@ pub struct Validation {
     pub input: String,
     /// Number of workers. 0: the dispatcher did the work of the services.
     pub workers: usize,
+    /// Number of dispatchers. Left out: one.
+    #[serde(skip_serializing_if = "is_one")]
+    pub dispatchers: usize,
     /// Packets per second that were offered, if the validation chose the rate. `None`: the rate was
     /// given.
     pub offered_pps: Option<f64>,
@@ -176,7 +181,7 @@ pub fn validate(
     if let Some(saved) = against {
         let names: Vec<String> = policies.iter().map(ToString::to_string).collect();
         let services = config.services.iter().map(|choice| cost_key(&choice.work)).collect::<Result<Vec<_>, _>>()?;
-        saved.check(&config.input_name(), config.cores, &services, &names)?;
+        saved.check(&config.input_name(), (config.cores, dispatchers(&config)), &services, &names)?;
         offered_pps = saved.rate(config.rate)?;
         config.rate = offered_pps.map_or(config.rate, Rate::PacketsPerSecond);
     }
@@ -205,6 +210,7 @@ pub fn validate(
     let mut validation = Validation {
         input: config.input_name(),
         workers: config.cores,
+        dispatchers: dispatchers(&config),
         offered_pps,
         rate: offered_pps.is_none().then(|| as_options(config.rate)),
         runs: (*runs).max(2),
@@ -213,11 +219,12 @@ pub fn validate(
         shortfalls: validated.iter().flat_map(shortfalls).collect(),
         policies: validated,
         drifts: Vec::new(),
-        warnings: Vec::new(),
+        warnings: crowded(&config, processors().len()).into_iter().collect(),
     };
     if let Some(saved) = against {
         validation.drifts = saved.drifts(&validation);
-        validation.warnings = warnings(saved, &validation);
+        let drifted = warnings(saved, &validation);
+        validation.warnings.extend(drifted);
     }
     validation.warnings.extend(others.warnings());
     Ok(validation)
@@ -262,7 +269,8 @@ fn warnings(saved: &SavedValidation, validation: &Validation) -> Vec<String> {
 /// Rejects what cannot be validated, before anything is measured.
 ///
 /// # Errors
-/// An input that can be read once, an ideal host, more workers than processors, and a service without costs.
+/// An input that can be read once, an ideal host, more workers than processors, several dispatchers where there cannot
+/// be, and a service without costs.
 pub fn check(config: &RunConfig) -> Result<(), LabError> {
     if config.reads_once() {
         return Err(LabError::option(
@@ -282,7 +290,31 @@ pub fn check(config: &RunConfig) -> Result<(), LabError> {
             config.cores
         )));
     }
-    setup::costs(&RunConfig { host: Host::Sim, ..config.clone() }).map(|_| ())
+    let simulated = RunConfig { host: Host::Sim, ..config.clone() };
+    several::refuse(config)?;
+    several::refuse(&simulated)?;
+    setup::costs(&simulated).map(|_| ())
+}
+
+/// Returns the number of dispatchers of live runs of a file.
+fn dispatchers(config: &RunConfig) -> usize {
+    config.dispatchers.unwrap_or(1)
+}
+
+/// Says that several dispatchers, the reader and the workers are more than there are processors. The simulator does not
+/// include how the kernel divides a processor among threads.
+fn crowded(config: &RunConfig, processors: usize) -> Option<String> {
+    let dispatchers = dispatchers(config);
+    let threads = 1 + dispatchers + config.cores;
+    let is_crowded = dispatchers > 1 && threads > processors;
+    is_crowded.then(|| {
+        format!(
+            "a reader, {dispatchers} dispatchers and {} share {} here; the simulator does not include how the kernel \
+             divides a processor among threads: for good predictions have at least {threads}",
+            counted(config.cores as u64, "worker"),
+            counted(processors as u64, "processor")
+        )
+    })
 }
 
 /// Rejects a policy whose live runs have no prediction.
@@ -334,7 +366,7 @@ pub fn validate_policy(
         figures: FIGURES.iter().map(|figure| figure.compare(&live, &predicted)).collect(),
         costs: first.costs.clone(),
         host: config.assumed.clone(),
-        decisions: compare_decisions(config, control)?,
+        decisions: (dispatchers(config) == 1).then(|| compare_decisions(config, control)).transpose()?,
         repeated: steady.repeated(),
         moved: steady.moved(),
         damage: damage.map(|damage| damage.message.clone()),
@@ -494,7 +526,7 @@ pub(super) mod tests {
             figures: vec![compared("throughput", errors[0], 0.1), compared("p99", errors[1], 0.25)],
             costs: Vec::new(),
             host: None,
-            decisions: DecisionRecorder::default().compare(&DecisionRecorder::default()),
+            decisions: None,
             repeated: 0,
             moved: 0,
             damage: None,
@@ -516,6 +548,18 @@ pub(super) mod tests {
         assert_eq!(attempts([0, 9, 9]), (1, 0, 1));
         assert_eq!(attempts([2, 0, 9]), (2, 0, 5));
         assert_eq!(attempts([2, 1, 3]), (3, 3, 9));
+    }
+
+    #[test]
+    fn threads_that_share_processors_are_told() {
+        let mut config = RunConfig::new(Host::Live, "gen:poisson", "hrw".parse().unwrap());
+        config.cores = 4;
+        assert_eq!(crowded(&config, 2), None, "the simulator has one dispatcher that shares processors");
+        config.dispatchers = Some(2);
+        assert_eq!(crowded(&config, 7), None);
+        let says = crowded(&config, 6).unwrap();
+        let expected = "a reader, 2 dispatchers and 4 workers share 6 processors here; ";
+        assert!(says.starts_with(expected) && says.ends_with("have at least 7"), "{says}");
     }
 
     #[test]

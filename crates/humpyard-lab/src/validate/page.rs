@@ -29,6 +29,7 @@ fn contents(said: &Validation, command: &str) -> Markup {
         p { strong { (said.finding) } }
         p {
             code { (said.input) } ", workers: " (said.workers)
+            @if said.dispatchers > 1 { ", dispatchers: " (said.dispatchers) }
             @if let Some(rate) = said.offered_pps { ", " (packet_rate(rate)) " offered" } ". Made by " code { (command) } "."
         }
         p {
@@ -39,7 +40,7 @@ fn contents(said: &Validation, command: &str) -> Markup {
         @for one in &said.policies {
             section {
                 h2 { (one.policy) }
-                p { (one.decisions.says()) }
+                @if let Some(decisions) = &one.decisions { p { (decisions.says()) } }
                 p { "Costs: " @for (at, line) in one.costs.iter().enumerate() { @if at > 0 { "; " } (line) } "." }
                 div.scroll { table {
                     thead { tr { th { "figure" } th { "live" } th { "between runs" } th { "predicted" } th { "error" } th { "bound" } } }
