@@ -415,7 +415,7 @@ pub(crate) struct ValidateArguments {
     /// A policy; give several [default: hrw, rr, fcfs, drr]
     #[arg(long, value_name = "SPEC")]
     pub(crate) policy: Vec<String>,
-    /// Worker threads; 0 does everything on one thread [default: one for each processor that dispatchers leave]
+    /// Worker threads; 0 does everything on one thread [default: one for each processor beside dispatchers and reader]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1024))]
     pub(crate) workers: Option<u16>,
     /// Warn where live figures have drifted from those that `humpyard validate --json` of the same input printed to this file

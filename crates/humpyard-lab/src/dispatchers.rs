@@ -118,7 +118,7 @@ fn hosts(config: &RunConfig, assumed: &AssumedHost, parts: &[RunConfig]) -> Resu
     let of_dispatcher = |seats: &Vec<Seat>| {
         let mut times = host.times.clone();
         if seats[0].processor == reader {
-            // For each packet of this dispatcher the reader has one for each of the others, too.
+            // If dispatchers get equal parts, the reader has as many packets as all together.
             times.take_in += times.deal * parts.len() as f64;
         }
         SimulatedHost::placed(times, threads(seats))
@@ -126,22 +126,14 @@ fn hosts(config: &RunConfig, assumed: &AssumedHost, parts: &[RunConfig]) -> Resu
     Ok(places.dispatchers.iter().map(of_dispatcher).collect())
 }
 
-/// Returns the thread of each core of a dispatcher, whose seat is the first: one for each processor. `None`: the
-/// dispatcher serves the core.
+/// Returns the thread of each core of a dispatcher, whose seat is the first. No two cores share a processor. `None`:
+/// the dispatcher serves the core on its processor.
 fn threads(seats: &[Seat]) -> IdVec<CoreId, Option<usize>> {
-    let mut others: Vec<Option<usize>> = Vec::new();
-    let of_core = |core: CoreId| {
-        let processor = seats[core.index() + 1].processor;
-        if processor == seats[0].processor {
-            return None;
-        }
-        let known = others.iter().position(|&other| other == processor);
-        Some(known.unwrap_or_else(|| {
-            others.push(processor);
-            others.len() - 1
-        }))
-    };
-    IdVec::from_fn(seats.len() - 1, of_core)
+    let mut threads = 0..;
+    IdVec::from_fn(seats.len() - 1, |core: CoreId| {
+        let is_own = seats[core.index() + 1].processor == seats[0].processor;
+        if is_own { None } else { threads.next() }
+    })
 }
 
 /// Returns the result of all dispatchers, whose configurations these are.
@@ -256,7 +248,6 @@ mod tests {
         assert_eq!(of(&[1, 1], 2), [[None], [None]], "each dispatcher serves its own core");
         assert_eq!(of(&[1, 2], 3), [vec![Some(0)], vec![Some(0), None]], "one core sits with the other dispatcher");
         assert_eq!(of(&[2, 2], 7), [vec![Some(0), Some(1)], vec![Some(0), Some(1)]]);
-        assert_eq!(of(&[3], 2), [vec![Some(0), None, Some(0)]], "two cores share a processor, and so a thread");
     }
 
     #[test]

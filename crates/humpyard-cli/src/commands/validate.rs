@@ -125,3 +125,17 @@ fn policy(one: &PolicyValidation) -> String {
     let decisions = one.decisions.as_ref().map_or(String::new(), |decisions| format!("\n{}", decisions.says()));
     format!("{rows}{decisions}\nCosts: {}.\n", lines.join("; "))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_dispatcher_has_a_worker() {
+        assert_eq!(usual_workers_of(1), usual_workers());
+        assert!((2..9).all(|several| usual_workers_of(several) >= several));
+        // The processors of this machine, without a reader and as many dispatchers.
+        let processors = thread::available_parallelism().map_or(1, usize::from) as u16;
+        assert!(processors < 5 || usual_workers_of(2) == processors - 3);
+    }
+}

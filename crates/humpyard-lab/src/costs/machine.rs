@@ -210,7 +210,11 @@ const MEANINGS: [(&str, &str); 25] = [
         "Longest time, in ns, for which a worker holds back the results of packets that it has found together.",
     ),
     ("own_ns", "Time of the dispatcher for a packet that it serves itself, in ns, beside the service."),
-    ("on_the_way_ns", "Time from giving a packet to an awake worker until the worker begins, in ns."),
+    (
+        "on_the_way_ns",
+        "Time from giving a packet to an awake worker until the worker begins, and from the reader to one of several \
+         dispatchers, in ns.",
+    ),
     ("rested_ns", "Extra time of the first packet after the dispatcher was idle for 5 us, in ns."),
     ("worker_rested_ns", "Extra time of the first packet after a worker was idle for 5 us, in ns."),
     ("wake_ns", "Time to wake a sleeping worker, in ns."),

@@ -176,7 +176,7 @@ pub(crate) fn refuse(config: &RunConfig) -> Result<(), LabError> {
 }
 
 /// Whether the policy has cores give back packets after a quantum.
-fn has_quantum(config: &RunConfig) -> Result<bool, LabError> {
+pub(crate) fn has_quantum(config: &RunConfig) -> Result<bool, LabError> {
     let setup = setup::scheduler_config(config, config.cores.max(1), 1)?;
     Ok(config.policy.build(&setup)?.quantum().is_some())
 }

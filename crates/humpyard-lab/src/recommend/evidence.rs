@@ -66,7 +66,7 @@ pub struct Variation {
     /// Figures of the policy under the first seed.
     pub figures: MeasuredFigures,
     /// Command that simulates these figures. `None`: the policy or the input cannot be given on the
-    /// command line.
+    /// command line, or a larger host was simulated, as in `sizing`.
     pub command: Option<String>,
 }
 
@@ -79,7 +79,7 @@ pub struct CoresNeeded {
     /// The policy that keeps the goal with these cores.
     pub policy: String,
     /// Command that simulates these cores under the first seed. `None`: the policy or the input
-    /// cannot be given on the command line.
+    /// cannot be given on the command line, or a larger host was simulated, as in `sizing`.
     pub command: Option<String>,
 }
 

@@ -54,8 +54,8 @@ pub struct CoreCount {
     pub most: Option<usize>,
     /// Why a live run may need another number of cores. `None`: no reason is known; see `rests_on`.
     pub not_sure: Option<String>,
-    /// Why more cores do not help, in words: the dispatcher has no time left. `None`: they may help, or `cores` is
-    /// known.
+    /// Why more cores do not help, in words: a dispatcher, or the reader of several, has no time left. `None`: they may
+    /// help, or `cores` is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
     /// Command that simulates these cores under the first seed. `None`: `cores` is unknown, or the
@@ -84,6 +84,13 @@ impl Sizing {
         cores.map_or_else(|| format!("over {}", self.most_tried), |cores| cores.to_string())
     }
 
+    /// Returns why more cores do not help, if that is the reason wherever the number is not known.
+    fn limit(&self) -> Option<&str> {
+        let mut unknown = self.sizes.iter().filter(|size| size.cores.is_none()).map(|size| size.limit.as_deref());
+        let first = unknown.next()?;
+        first.filter(|_| unknown.all(|limit| limit.is_some()))
+    }
+
     /// Returns what the numbers mean and rest on, in words.
     pub fn about(&self) -> String {
         let (block, short) = match self.blocks {
@@ -92,8 +99,7 @@ impl Sizing {
         };
         let doubts = self.sizes.iter().filter_map(|one| one.not_sure.as_deref()).next();
         let doubt = doubts.map_or_else(String::new, |why| format!(". `?` is not sure: {why}"));
-        let limits = self.sizes.iter().filter_map(|one| one.limit.as_deref()).next();
-        let limit = limits.map_or_else(String::new, |why| format!(". `over {}`: {why}", self.most_tried));
+        let limit = self.limit().map_or_else(String::new, |why| format!(". `over {}`: {why}", self.most_tried));
         format!(
             "the fewest cores that keep the goal under all {} seeds; in brackets, the fewest and the most that a seed\
              {block} needs{short}{limit}. This is {}{doubt}",
@@ -146,7 +152,7 @@ pub(super) fn sizing(
         for (at, multiplier) in SIZES.into_iter().enumerate() {
             let of_samples: Vec<Option<usize>> = needed.iter().map(|sizes| sizes[at].cores).collect();
             let cores = greatest(&of_samples[..SEEDS as usize]);
-            let full = needed.iter().filter_map(|sizes| sizes[at].full).reduce(f64::max);
+            let full = needed[..SEEDS as usize].iter().filter_map(|sizes| sizes[at].full).reduce(f64::max);
             sizes.push(CoreCount {
                 policy: policy.to_string(),
                 multiplier,
@@ -239,7 +245,9 @@ pub(super) fn doubt(config: &RunConfig, here: usize, cores: usize) -> Option<Str
         (Some(host), _) if host.name != HERE => Some(format!("the host `{host}` was never held against live runs")),
         (Some(_), Some(0)) => Some("cores without a dispatcher were never held against live runs".to_owned()),
         (Some(_), Some(2..)) => Some(
-            "several dispatchers, each thread on a processor of its own, were never held against live runs".to_owned(),
+            "where the threads of several dispatchers share two processors, predictions missed live runs; with a \
+             processor for each they were never held against live runs"
+                .to_owned(),
         ),
         (Some(_), _) if cores > here => Some(format!("this machine has {}", counted(here as u64, "processor"))),
         (Some(_), _) => None,
@@ -329,6 +337,9 @@ mod tests {
         // What was asked for is simulated as it is.
         config.cores = 14;
         assert_eq!(larger_host(&config, 14), None);
+        // The host is too small for what was asked for, and so it is for fewer cores.
+        config.cores = 20;
+        assert_eq!([16, 14, 13].map(|cores| larger_host(&config, cores)), [Some(19), Some(17), None]);
         (config.cores, config.dispatchers) = (4, None);
         assert_eq!(larger_host(&config, 16), None);
     }
@@ -349,6 +360,27 @@ mod tests {
         assert_eq!(count(Some(7), Some(7), Some(7), Some("why")).shown(64), "7?");
         assert_eq!(count(None, Some(60), None, None).shown(64), "over 64 (60-)");
         assert_eq!(count(None, None, None, None).shown(64), "over 64");
+    }
+
+    #[test]
+    fn a_limit_is_told_if_it_is_that_of_all() {
+        let size = |cores, limit: Option<&str>| CoreCount {
+            policy: "drr".to_owned(),
+            multiplier: 1.0,
+            cores,
+            least: cores,
+            most: cores,
+            not_sure: None,
+            limit: limit.map(str::to_owned),
+            command: None,
+        };
+        let says = |sizes: Vec<CoreCount>| {
+            let sizing = Sizing { sizes, seeds: 3, blocks: 0, most_tried: 16, rests_on: "a table".to_owned() };
+            sizing.about().contains("`over 16`: it is full")
+        };
+        let full = || size(None, Some("it is full"));
+        assert!(says(vec![size(Some(2), None), full(), full()]));
+        assert!(!says(vec![full(), size(None, None)]) && !says(vec![size(Some(2), None)]));
     }
 
     #[test]

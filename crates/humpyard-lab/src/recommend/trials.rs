@@ -324,7 +324,9 @@ pub fn larger_host(config: &RunConfig, cores: usize) -> Option<usize> {
     let dispatchers = config.dispatchers.unwrap_or(1);
     let threads = cores + dispatchers + 1;
     let shares = dispatchers > 1 && (cores..threads).contains(&host.processors);
-    (shares && cores > config.cores).then_some(threads)
+    // The host is larger anyway if what was asked for does not fit.
+    let is_larger = cores > config.cores || config.cores > host.processors;
+    (shares && is_larger).then_some(threads)
 }
 
 fn interrupted() -> LabError {

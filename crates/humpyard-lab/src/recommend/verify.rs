@@ -97,7 +97,7 @@ pub fn why_not_verified(config: &RunConfig) -> Option<String> {
     if config.dispatchers == Some(0) {
         return Some("workers without a dispatcher take packets from interfaces alone".to_owned());
     }
-    // Several dispatchers and their reader have a processor each.
+    // Live runs verify several dispatchers if each thread has a processor.
     let beside = config.dispatchers.filter(|&dispatchers| dispatchers > 1).map_or(0, |dispatchers| dispatchers + 1);
     (config.cores + beside > processors).then(|| {
         let threads = match beside {

@@ -135,9 +135,10 @@ pub(super) fn reason(
 
 /// What helps against a dispatcher without time left, in the options of `recommend`.
 pub(super) fn remedy_in_recommend(dispatchers: usize) -> String {
-    let more = if dispatchers == 1 { "several dispatchers" } else { "more dispatchers" };
+    let more =
+        if dispatchers == 1 { "several dispatchers or none" } else { "none, or more if the reader has time left" };
     format!(
-        "offer fewer packets (--load, --multiplier), name a faster host (--host FILE), have {more} or none (--dispatchers), \
+        "offer fewer packets (--load, --multiplier), name a faster host (--host FILE), have {more} (--dispatchers), \
          or run to completion (humpyard run --workers 0)"
     )
 }

@@ -224,8 +224,8 @@ pub struct PacketCounts {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AssumedResult {
-    /// Fraction of the time, from 0 to 1, during which the dispatcher worked; of several, the busiest one. Without a
-    /// dispatcher: the busiest core, with its services.
+    /// Fraction of the time, from 0 to 1, during which the dispatcher worked; of several, the busiest one, with a
+    /// reader on its processor. Without a dispatcher: the busiest core, with its services.
     pub dispatcher_utilization: f64,
     /// Fraction of the time, from 0 to 1, during which the reader read packets and dealt them out.
     /// Left out: only several dispatchers have a reader.

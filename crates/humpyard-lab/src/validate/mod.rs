@@ -143,8 +143,8 @@ pub struct Validation {
     /// validation.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub drifts: Vec<Drift>,
-    /// Live figures that have drifted from the saved validation, and others that used the processors
-    /// meanwhile, one sentence each. Left out: there are none.
+    /// Threads of several dispatchers that share processors, live figures that have drifted from the saved validation,
+    /// and others that used the processors meanwhile, one sentence each. Left out: there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
@@ -269,8 +269,8 @@ fn warnings(saved: &SavedValidation, validation: &Validation) -> Vec<String> {
 /// Rejects what cannot be validated, before anything is measured.
 ///
 /// # Errors
-/// An input that can be read once, an ideal host, more workers than processors, several dispatchers where there cannot
-/// be, and a service without costs.
+/// An input that can be read once, an ideal host, more workers than processors, options that do not work with several
+/// dispatchers, and a service without costs.
 pub fn check(config: &RunConfig) -> Result<(), LabError> {
     if config.reads_once() {
         return Err(LabError::option(
@@ -285,8 +285,9 @@ pub fn check(config: &RunConfig) -> Result<(), LabError> {
     // Before it is measured, the host is this machine.
     let processors = host.machine.host.as_ref().map_or_else(|| processors().len(), |host| host.processors);
     if config.cores > processors {
+        let several = if dispatchers(config) > 1 { " (one for each of @dispatchers, at least)" } else { "" };
         return Err(LabError::option(format!(
-            "@workers {}: the host `{host}` has {processors} processors, and more workers have no prediction",
+            "@workers {}{several}: the host `{host}` has {processors} processors, and more workers have no prediction",
             config.cores
         )));
     }
@@ -319,9 +320,7 @@ fn crowded(config: &RunConfig, processors: usize) -> Option<String> {
 
 /// Rejects a policy whose live runs have no prediction.
 fn check_policy(config: &RunConfig, policy: &PolicySpec) -> Result<(), LabError> {
-    let config = RunConfig { host: Host::Live, policy: policy.clone(), ..config.clone() };
-    let setup = setup::scheduler_config(&config, config.cores.max(1), 1)?;
-    if policy.build(&setup)?.quantum().is_some() {
+    if several::has_quantum(&RunConfig { host: Host::Live, policy: policy.clone(), ..config.clone() })? {
         return Err(LabError::option(format!(
             "`{policy}` gives packets back after a quantum, and the simulator has that on an ideal host alone: nothing \
              predicts its live runs"
