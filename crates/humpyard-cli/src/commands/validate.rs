@@ -28,7 +28,7 @@ const USUAL: [&str; 4] = ["hrw", "rr", "fcfs", "drr"];
 pub(crate) fn validate(arguments: &ValidateArguments) -> Result<ExitCode, Failure> {
     let common = &arguments.common;
     let mut options = options(arguments)?;
-    check(&options.config)?;
+    check(&options)?;
     if options.measures {
         measure_host(&mut options.config, common.quiet)?;
     } else {

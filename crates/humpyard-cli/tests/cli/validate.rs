@@ -215,7 +215,7 @@ fn slips_are_told_in_a_line() {
         ),
         ("recommend --input gen:poisson:packets=10 --goal p99<1ms --workers 1000 --verify", "by simulation alone"),
         ("validate --input gen:poisson:packets=10 --swap 1ms=hrw", "--swap"),
-        ("validate --input gen:poisson:packets=10 --dispatchers 0", "the input is gen:poisson:packets=10"),
+        ("validate --input gen:poisson:packets=10 --dispatchers 0", "use --dispatchers 1 or more"),
         ("validate --input gen:poisson:packets=10 --dispatchers 2 --workers 1", "have 2 workers, or fewer"),
         ("validate --input gen:poisson:packets=10 --dispatchers 2 --topology 2:2", "--topology"),
         ("validate --input nowhere.pcap", "nowhere.pcap"),

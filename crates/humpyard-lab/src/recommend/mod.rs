@@ -494,7 +494,11 @@ fn remarks(config: &RunConfig, goal: &Goal, chosen: &Ranked<'_>) -> Result<Vec<S
         ));
     }
     if figures.loss > 0.0 && !bounded(Measure::Loss) {
-        let lacks = if full.is_some() { "the dispatcher has" } else { "the cores have" };
+        let lacks = match (full, dispatchers) {
+            (None, _) => "the cores have",
+            (Some(_), 1) => "the dispatcher has",
+            (Some(_), _) => "a dispatcher or the reader has",
+        };
         remarks.push(format!(
             "{} of the packets are dropped: the buffer is full (--buffer), or {lacks} too little time",
             percent(figures.loss)

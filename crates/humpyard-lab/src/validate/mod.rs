@@ -171,17 +171,13 @@ pub fn validate(
     control: &mut Control<'_>,
     mut starting: impl FnMut(&str),
 ) -> Result<Validation, LabError> {
+    check(options)?;
     let ValidateOptions { config, policies, runs, measures, against } = options;
-    check(config)?;
-    policies.iter().try_for_each(|policy| check_policy(config, policy))?;
     let host = config.assumed.as_ref().map_or(IDEAL, |host| &host.name).to_owned();
     let mut others = Others::begin();
     let mut config = RunConfig { host: Host::Live, ..config.clone() };
     let mut offered_pps = None;
     if let Some(saved) = against {
-        let names: Vec<String> = policies.iter().map(ToString::to_string).collect();
-        let services = config.services.iter().map(|choice| cost_key(&choice.work)).collect::<Result<Vec<_>, _>>()?;
-        saved.check(&config.input_name(), (config.cores, dispatchers(&config)), &services, &names)?;
         offered_pps = saved.rate(config.rate)?;
         config.rate = offered_pps.map_or(config.rate, Rate::PacketsPerSecond);
     }
@@ -270,8 +266,26 @@ fn warnings(saved: &SavedValidation, validation: &Validation) -> Vec<String> {
 ///
 /// # Errors
 /// An input that can be read once, an ideal host, more workers than processors, options that do not work with several
-/// dispatchers, and a service without costs.
-pub fn check(config: &RunConfig) -> Result<(), LabError> {
+/// dispatchers, a service without costs, a policy whose live runs have no prediction, and another saved validation.
+pub fn check(options: &ValidateOptions) -> Result<(), LabError> {
+    let ValidateOptions { config, policies, against, .. } = options;
+    check_run(config)?;
+    policies.iter().try_for_each(|policy| check_policy(config, policy))?;
+    let Some(saved) = against else { return Ok(()) };
+    let names: Vec<String> = policies.iter().map(ToString::to_string).collect();
+    let services = config.services.iter().map(|choice| cost_key(&choice.work)).collect::<Result<Vec<_>, _>>()?;
+    saved.check(&config.input_name(), (config.cores, dispatchers(config)), &services, &names)?;
+    saved.rate(config.rate).map(|_| ())
+}
+
+/// Rejects runs that cannot be validated under any policy.
+fn check_run(config: &RunConfig) -> Result<(), LabError> {
+    if config.dispatchers == Some(0) {
+        return Err(LabError::option(
+            "@dispatchers 0 takes packets from interfaces alone, and validating reads the input several times: use \
+             @dispatchers 1 or more",
+        ));
+    }
     if config.reads_once() {
         return Err(LabError::option(
             "validating reads the input several times, which pipes and interfaces do not allow: use a file",
@@ -285,9 +299,9 @@ pub fn check(config: &RunConfig) -> Result<(), LabError> {
     // Before it is measured, the host is this machine.
     let processors = host.machine.host.as_ref().map_or_else(|| processors().len(), |host| host.processors);
     if config.cores > processors {
-        let several = if dispatchers(config) > 1 { " (one for each of @dispatchers, at least)" } else { "" };
+        let several = if dispatchers(config) > 1 { "; each of @dispatchers has a worker at least" } else { "" };
         return Err(LabError::option(format!(
-            "@workers {}{several}: the host `{host}` has {processors} processors, and more workers have no prediction",
+            "@workers {}: the host `{host}` has {processors} processors, and more workers have no prediction{several}",
             config.cores
         )));
     }

@@ -40,6 +40,7 @@ fn contents(said: &Validation, command: &str) -> Markup {
         @for one in &said.policies {
             section {
                 h2 { (one.policy) }
+                @if let Some(damage) = &one.damage { p { strong { (damage) "." } } }
                 @if let Some(decisions) = &one.decisions { p { (decisions.says()) } }
                 p { "Costs: " @for (at, line) in one.costs.iter().enumerate() { @if at > 0 { "; " } (line) } "." }
                 div.scroll { table {
